@@ -197,8 +197,17 @@ def whole_cell(cell: str, path: str, low: int, high: int) -> int:
     return int(exact)
 
 
+SEPARATORS = ",;|\t"
+
+
+def separator(header: str) -> str:
+    """What separates the columns that a line names."""
+    return next((char for char in SEPARATORS if char in header), ",")
+
+
 class Table:
-    """A CSV file with a header line; lines that begin with # are comments, kept apart.
+    """A CSV file with a header line; lines that begin with # are comments, kept apart. Columns are separated by commas, or by
+    what separates the header's, of SEPARATORS.
 
     `comments` are the texts after the #, as far as it has been read, `columns` the header's names, `rows()` the cells with their
     line numbers.
@@ -212,7 +221,9 @@ class Table:
         text = read_text(self.path, key)
         self.comments: list[str] = []
         self.ends_with_newline = text.endswith(("\n", "\r"))
-        self._reader = csv.reader(self._without_comments(text), strict=True, skipinitialspace=True)
+        self.separator = separator(next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), ""))
+        lines = self._without_comments(text)
+        self._reader = csv.reader(lines, strict=True, skipinitialspace=True, delimiter=self.separator)
         first = next(self._cells(), None)
         if first is None:
             raise SpecError("the file is empty", remedy=f'it must begin with a header line such as "{example}"', place=self.path)
@@ -279,7 +290,17 @@ def read_text(path: str, key: str = "file") -> str:
 
 def left_out(place: object, what: str) -> None:
     """Warns of something that a file has and that is not read."""
-    warnings.warn(f"{place}: not read: {what}", UserWarning, stacklevel=2)
+    remark(place, f"not read: {what}")
+
+
+def remark(place: object, what: str) -> None:
+    """Warns of what a file says, or does not say."""
+    warnings.warn(f"{place}: {what}", UserWarning, stacklevel=3)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts names as people do: h2 before h10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
 MAX_VALUES = 100_000

@@ -1,9 +1,13 @@
-"""Writes the tables of keys in docs/formats.md, from the code and penstock_net/spec/keys.py: python tools/formats.py."""
+"""Writes the tables of docs/formats.md: keys from penstock_net/spec/keys.py, formats from penstock_net/formats.py.
+
+python tools/formats.py
+"""
 
 import re
 import sys
 from pathlib import Path
 
+from penstock_net import formats as registry
 from penstock_net.spec import keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/formats.md"
@@ -31,6 +35,28 @@ def table(name: str) -> str:
     return "\n".join(lines)
 
 
+FORMATS = re.compile(r"<!-- formats -->\n.*?<!-- end of formats -->", re.S)
+
+
+def formats() -> str:
+    """The registry of formats as Markdown."""
+    lines = ["| format | what it is | recognised by | what to do with it |", "|---|---|---|---|"]
+    for row in registry.FORMATS:
+        cells = (cell.replace("|", "\\|").replace("<", r"\<").replace("[[workload]]", "`[[workload]]`") for cell in row_of(row))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def row_of(row: registry.Format) -> tuple[str, str, str, str]:
+    mark = row.mark.replace("_", r"\_")
+    return (
+        f"`{row.name}`",
+        row.what.replace("_", r"\_"),
+        mark,
+        registry.used(row).replace(" [topology]", " `[topology]`").replace("_", r"\_"),
+    )
+
+
 def names(text: str) -> list[str]:
     """The tables that a page has."""
     return [match["name"] for match in TABLE.finditer(text)]
@@ -38,7 +64,8 @@ def names(text: str) -> list[str]:
 
 def page() -> str:
     """docs/formats.md with the tables as they are now."""
-    return TABLE.sub(lambda m: f"<!-- keys: {m['name']} -->\n\n{table(m['name'])}\n\n<!-- end of keys -->", PAGE.read_text())
+    text = TABLE.sub(lambda m: f"<!-- keys: {m['name']} -->\n\n{table(m['name'])}\n\n<!-- end of keys -->", PAGE.read_text())
+    return FORMATS.sub(lambda m: f"<!-- formats -->\n\n{formats()}\n\n<!-- end of formats -->", text)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ COMMANDS = (
     "schemes",
     "topologies",
     "workloads",
+    "formats",
     "convert",
     "bench",
     "check",

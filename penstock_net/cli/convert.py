@@ -12,7 +12,8 @@ def command(
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file of flows: .parquet or .csv.", show_default=False)],
     format: Annotated[
-        str | None, typer.Option(help="goal, chakra, simai, aicb, htsim or nccl; default: by the content.", show_default=False)
+        str | None,
+        typer.Option(help="goal, chakra, simai, astra, aicb, htsim or nccl; default: by the content.", show_default=False),
     ] = None,
     placement: Annotated[
         str, typer.Option(help="Host of a rank: packed (its own number), strided (rank after rank in another rack), random.")
@@ -27,7 +28,8 @@ def command(
         int | None, typer.Option(metavar="N", help="Seed of --placement random; default: 1.", show_default=False)
     ] = None,
     ranks: Annotated[
-        int | None, typer.Option(metavar="N", help="Ranks of a workload of SimAI or AICB that does not say.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Ranks of a workload of SimAI, ASTRA-sim or AICB that does not say.", show_default=False),
     ] = None,
     groups: Annotated[
         str | None,
@@ -86,7 +88,8 @@ def command(
 ) -> None:
     """Convert a trace of another program to flows that wait for one another, for `kind = "flows"` of a [[workload]].
 
-    Reads GOAL (text and binary), Chakra ET, workloads of SimAI and AICB, connection matrices of htsim, logs of NCCL. What a
+    Reads GOAL (text and binary), Chakra ET, workloads of SimAI, ASTRA-sim 1.0 and AICB, connection matrices of htsim, logs of
+    NCCL; `penstock formats` lists what else is known. What a
     trace says that flows do not have is listed; what cannot be converted is an error with its place, and so is an option that the
     trace does not use or contradicts. A Parquet file has the operations of the ranks, too: runs of it report collectives, steps
     and ranks.

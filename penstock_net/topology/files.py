@@ -1,9 +1,11 @@
-"""Graphs from files: GraphML, edge lists, CSV, and topologies of other simulators. Errors name file and line."""
+"""Graphs from files: GraphML, GML, JSON, edge lists, CSV, and topologies of other simulators. Errors name file and line."""
 
 import csv
+import difflib
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,31 @@ import numpy as np
 
 from penstock_net import formats
 from penstock_net.errors import SpecError
-from penstock_net.inputs import as_path, boolean, inside, read_bytes, read_text, size_bytes, time_ps, unknown_key, whole
-from penstock_net.topology import simulators
+from penstock_net.inputs import (
+    as_path,
+    boolean,
+    inside,
+    natural,
+    read_bytes,
+    read_text,
+    separator,
+    size_bytes,
+    time_ps,
+    unknown_key,
+    whole,
+)
+from penstock_net.topology import graphml, graphs, simulators
+from penstock_net.topology.attributes import Unread, meaning
 from penstock_net.topology.cutthrough import HEADER
 from penstock_net.topology.graph import MAX_HOSTS, Topology, make_links
-from penstock_net.topology.graphml import Elements
-from penstock_net.topology.parts import LINK_KEYS, NODE_KINDS, Link, Node, Parts
+from penstock_net.topology.parts import LINK_KEYS, Link, Node, Parts
 from penstock_net.units import parse_size, ps_per_byte
 
 HOST_NAMES = ("gpu", "h", "host", "server")
-_READERS: dict[str, Callable[[str, str], Parts]] = {
+READERS: dict[str, Callable[[str, str, Unread], Parts]] = {
+    "graphml": graphml.read,
+    "gml": graphs.read_gml,
+    "json_graph": graphs.read_json,
     "hpcc_topology": simulators.read_hpcc,
     "simai_topology": simulators.read_simai,
     "htsim_topology": simulators.read_htsim,
@@ -36,17 +53,21 @@ def from_file(
     hosts_per_switch: int | None = None,
     hosts: str | None = None,
 ) -> Topology:
-    """Any graph from a file: GraphML (.graphml, .xml), an edge list or CSV, or a topology of HPCC's simulator, SimAI or htsim.
+    """Any graph from a file: GraphML (.graphml, .xml), GML, JSON of networkx, an edge list or CSV, or a topology of HPCC's
+    simulator, SimAI or htsim.
 
     Edge list: `a b rate delay [loss]` per line, # comments. CSV: a header with a, b and any of rate, delay, loss.
-    GraphML: edge attributes rate, delay, loss; node attributes kind ("host" or "switch"), tier (0 to 3), buffer, cut_through. A
-    switch of tier 0, or one named nvswitch and a number, joins the GPUs of a server.
+    GraphML: edge attributes rate, delay, loss, or names that mean the same (`attributes.SYNONYMS`); node attributes kind ("host"
+    or "switch"), tier (0 to 3), buffer, cut_through. A switch of tier 0, or one named nvswitch and a number, joins the GPUs of a
+    server.
     `rate`, `delay` and `buffer` are for links and switches that give none. A node is a host if its kind says so; without a
     kind if its name matches the pattern `hosts`, such as "gpu*"; without that, if it has one link or, where no node has one, if
     it is named as hosts are: HOST_NAMES and a number. Hosts may have several links. Hosts and switches are numbered in natural
     order of their names (h2 before h10).
     With `hosts_per_switch`, every node is a switch unless its kind is "host", and has so many hosts at links of `rate` and
     `delay`: those of paris are paris.0, paris.1, ...
+
+    UserWarning: what the file says and is not read, and links that have no rate or delay where others have.
     """
     file = as_path(path, "path", "a file with a graph")
     default = {"rate": rate, "delay": delay, "buffer": buffer, "hosts_per_switch": hosts_per_switch, "hosts": hosts}
@@ -60,20 +81,19 @@ def _read(
     """The topology of a file; `rate` and `delay` for links that give none, `buffer` for switches that give none."""
     found = formats.refuse_others(read_bytes(str(path)), formats.TOPOLOGY, path)
     text = read_text(str(path))
-    if found is not None and found.name in _READERS:
-        nodes, links = _READERS[found.name](str(path), text)
-    elif path.suffix.lower() in (".graphml", ".xml") or text.lstrip().startswith("<"):
-        nodes, links = _read_graphml(path, text)
-    else:
-        nodes, links = _read_lines(path, text)
+    unread = Unread(path)
+    xml = path.suffix.lower() in (".graphml", ".xml") or text.lstrip().startswith("<")
+    reader = READERS["graphml"] if xml else _read_lines if found is None else READERS[found.name]
+    nodes, links = reader(str(path), text, unread)
+    unread.say({"rate": rate, "delay": delay})
     if not links:
         raise SpecError("has no links", remedy="write one per line, such as: host0 tor0 100Gbps 1us", place=path)
     if hosts_per_switch is not None:
         _attach_hosts(nodes, links, hosts_per_switch)
     _count_links(nodes, links)
     _name_hosts(nodes, pattern, path)
-    hosts = [name for name in sorted(nodes, key=_natural) if _is_host(nodes[name])]
-    switches = [name for name in sorted(nodes, key=_natural) if not _is_host(nodes[name])]
+    hosts = [name for name in sorted(nodes, key=natural) if _is_host(nodes[name])]
+    switches = [name for name in sorted(nodes, key=natural) if not _is_host(nodes[name])]
     if len(hosts) < 2:
         raise _no_hosts(hosts, nodes, path)
     numbers = {name: number for number, name in enumerate(hosts + switches)}
@@ -94,10 +114,6 @@ def _read(
             params=params,
             headers=np.where(cut, parse_size(HEADER), 0),
         )
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _is_host(node: Node) -> bool:
@@ -241,24 +257,25 @@ def _tier(node: Node, derived: int) -> int:
 # Edge lists and CSV
 
 
-def _read_lines(path: Path, text: str) -> Parts:
-    rows = _rows(path, text)
+def _read_lines(path: str, text: str, unread: Unread) -> Parts:
     nodes: dict[str, Node] = {}
     links = []
-    for where, row in rows:
+    for where, row in _rows(path, text, unread):
         for name in (row["a"], row["b"]):
             nodes.setdefault(name, Node(where))
-        links.append(Link(where, row["a"], row["b"], {key: row[key] for key in LINK_KEYS if key in row}))
+        links.append(Link(where, row.pop("a"), row.pop("b"), unread.link(row, where)))
     return nodes, links
 
 
-def _rows(path: Path, text: str) -> Iterator[tuple[str, dict[str, str]]]:
+def _rows(path: str, text: str, unread: Unread) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and cells of each line; the ends of a link are "a" and "b", other cells have the names of their columns."""
     lines = [(f"{path}:{number}", line.split("#", 1)[0].strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(where, line) for where, line in lines if line]
     columns = ["a", "b", *LINK_KEYS]
     split: Callable[[str], list[str]] = str.split
-    if lines and "," in lines[0][1]:
-        columns, split = _header(*lines.pop(0)), _cells
+    if lines and (separator := _separator(lines[0][1])):
+        split = partial(_cells, separator=separator)
+        columns = _header(lines[0][0], split(lines.pop(0)[1]))
     for where, line in lines:
         cells = split(line)
         if not 2 <= len(cells) <= len(columns):
@@ -269,49 +286,29 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, dict[str, str]]]:
         yield where, row
 
 
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line]))]
+def _separator(line: str) -> str | None:
+    """What separates the columns of a header; None: it is none, but a link of an edge list."""
+    given = separator(line)
+    names = [meaning(cell, ("a", "b"))[0] for cell in _cells(line, given)]
+    return given if given in line and (given == "," or ("a" in names and "b" in names)) else None
 
 
-def _header(where: str, line: str) -> list[str]:
-    columns = _cells(line)
-    for column in columns:
-        if columns.count(column) > 1:
-            raise SpecError("the column occurs twice", path=column, remedy="keep one", place=where)
-        if column not in ("a", "b", *LINK_KEYS):
-            raise unknown_key(column, ("a", "b", *LINK_KEYS), what="column").within(place=where)
+def _cells(line: str, separator: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
+
+
+def _header(where: str, names: list[str]) -> list[str]:
+    """The names of the columns, "a" and "b" for the ends of a link."""
+    columns: list[str] = []
+    for name in names:
+        key, _ = meaning(name, ("a", "b", *LINK_KEYS))
+        if key is None and difflib.get_close_matches(name.lower(), LINK_KEYS, 1, 0.75):
+            raise unknown_key(name, ("a", "b", *LINK_KEYS), what="column").within(place=where)
+        column = key if key in ("a", "b") else name
+        if column in columns:
+            raise SpecError("the column occurs twice", path=name, remedy="keep one", place=where)
+        columns.append(column)
     for column in ("a", "b"):
         if column not in columns:
             raise SpecError(f'no column "{column}"', remedy="the header is a,b,rate,delay[,loss]", place=where)
     return columns
-
-
-# GraphML
-
-
-def _read_graphml(path: Path, text: str) -> Parts:
-    import networkx
-
-    try:
-        graph = networkx.parse_graphml(text, node_type=str)
-    except Exception as error:  # networkx and its XML parsers raise many kinds
-        position = getattr(error, "position", ())
-        at = f":{position[0]}" if position else ""
-        raise SpecError(
-            f"is not readable GraphML ({error})", remedy="correct it, or give an edge list", place=f"{path}{at}"
-        ) from None
-    found = Elements(path, text)
-    written: dict[frozenset[str], list[tuple[int, int, tuple[str, str]]]] = {}
-    for order, (a, b, line) in enumerate(found.edges):
-        written.setdefault(frozenset((a, b)), []).append((order, line, (a, b)))
-    nodes = {}
-    for name, given in graph.nodes(data=True):
-        node = nodes[name] = Node(f"{path}:{found.nodes[name]}", {**found.defaults["node"], **given})
-        kind = node.given.get("kind")
-        if kind is not None and kind not in NODE_KINDS:
-            raise SpecError(f'node {name}: must be "host" or "switch"', path="kind", value=kind, place=node.where)
-    links = []
-    for a, b, given in graph.edges(data=True):  # in the order of nodes, ends as it pleases: put back as written
-        order, line, ends = written[frozenset((a, b))].pop(0)
-        links.append((order, Link(f"{path}:{line}", ends[0], ends[1], {**found.defaults["edge"], **given})))
-    return nodes, [link for _, link in sorted(links, key=lambda pair: pair[0])]

@@ -1,16 +1,65 @@
-"""What a GraphML file says that a graph made of it would not: lines, nodes declared twice or not at all, several graphs."""
+"""Graphs in GraphML, as networkx reads them, with what it does not tell: lines, nodes declared twice or not at all, several
+graphs, elements and attributes that it leaves out."""
 
+from collections import Counter
 from xml.parsers import expat
 
 from penstock_net.errors import SpecError, nearest
+from penstock_net.topology.attributes import Unread
+from penstock_net.topology.parts import Link, Node, Parts, check_kind
 
 _PARENTS = {"node": "graph", "edge": "graph", "graph": "graphml"}
 _SHOWN = 1000  # names among which the nearest is looked for
+_ATTRIBUTES = {  # elements that are read, and those of their attributes that mean something, or have no meaning to lose
+    "graphml": (),
+    "graph": ("id", "edgedefault"),
+    "node": ("id",),
+    "edge": ("id", "source", "target", "directed"),
+    "key": ("id", "for", "attr.name", "attr.type", "yfiles.type"),
+    "data": ("key",),
+    "default": (),
+}
+
+
+def read(path: str, text: str, unread: Unread) -> Parts:
+    """The nodes and links of a file.  SpecError: it is not GraphML, or see `Elements`."""
+    import networkx
+
+    try:
+        graph = networkx.parse_graphml(text, node_type=str)
+    except Exception as error:  # networkx and its XML parsers raise many kinds
+        position = getattr(error, "position", ())
+        at = f":{position[0]}" if position else ""
+        raise SpecError(
+            f"is not readable GraphML ({error})", remedy="correct it, or give an edge list", place=f"{path}{at}"
+        ) from None
+    found = Elements(path, text)
+    if graph.number_of_edges() != len(found.edges):
+        rule = f"has {len(found.edges)} edges, of which {graph.number_of_edges()} can be read"
+        raise SpecError(rule, remedy="give parallel edges different ids, and all elements one namespace", place=path)
+    written: dict[frozenset[str], list[tuple[int, int, tuple[str, str]]]] = {}
+    for order, (a, b, line) in enumerate(found.edges):
+        written.setdefault(frozenset((a, b)), []).append((order, line, (a, b)))
+    nodes = {}
+    for name, given in graph.nodes(data=True):
+        where = f"{path}:{found.nodes[name]}"
+        nodes[name] = check_kind(name, Node(where, unread.node({**found.defaults["node"], **given}, where)))
+    links = []
+    for a, b, given in graph.edges(data=True):  # in the order of nodes, ends as it pleases: put back as written
+        order, line, ends = written[frozenset((a, b))].pop(0)
+        where = f"{path}:{line}"
+        attributes = {key: value for key, value in {**found.defaults["edge"], **given}.items() if key != "id"}
+        links.append((order, Link(where, ends[0], ends[1], unread.link(attributes, where))))
+    for name in graph.graph.keys() - {"node_default", "edge_default"}:
+        unread.count("attributes of the graph", str(name))
+    for what, count in found.unread.items():
+        unread.count("XML", what, count)
+    return nodes, [link for _, link in sorted(links, key=lambda pair: pair[0])]
 
 
 class Elements:
-    """The nodes (name -> line) and the edges (source, target, line) of a well-formed file, in its order, and the attributes that
-    nodes and edges have by default.
+    """The nodes (name -> line) and the edges (source, target, line) of a well-formed file, in its order, the attributes that
+    nodes and edges have by default, and elements and attributes of XML that mean nothing here.
 
     SpecError with the line: two graphs, a node without a name or with that of another, an edge without an end or to an undeclared
     node, an element or value that is there twice or in the wrong place.
@@ -20,6 +69,7 @@ class Elements:
         self.path = path
         self.nodes: dict[str, int] = {}
         self.edges: list[tuple[str, str, int]] = []
+        self.unread: Counter[str] = Counter()
         self.defaults: dict[str, dict[str, str | float]] = {"node": {}, "edge": {}}
         self._key: dict[str, str] = {}  # the attributes of the last <key>
         self._text = ""  # of the present <default>
@@ -42,6 +92,8 @@ class Elements:
         parent = self._open[-1] if self._open else ""
         if tag in _PARENTS and parent != _PARENTS[tag]:
             raise self._error(f"<{tag}> must be in <{_PARENTS[tag]}>", line)
+        if "data" not in self._open:  # what is within one is its value
+            self._count_unread(tag, given)
         self._open.append(tag)
         if tag == "graph":
             if self._graph:
@@ -64,6 +116,15 @@ class Elements:
         if tag in _PARENTS:
             self._keys = {key: at for key, at in self._keys.items() if key[0] == "key"}
         self._text = ""
+
+    def _count_unread(self, tag: str, given: dict[str, str]) -> None:
+        if tag not in _ATTRIBUTES:
+            self.unread[f"<{tag}>"] += 1
+            return
+        for name in given:
+            known = name in _ATTRIBUTES[tag] or name.startswith(("xmlns", "xml:", "xsi:", "parse.", "yfiles."))
+            if not known:
+                self.unread[f"{name} of <{tag}>"] += 1
 
     def _read(self, text: str) -> None:
         self._text += text if self._open[-1] == "default" else ""

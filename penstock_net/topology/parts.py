@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock_net.errors import SpecError
+
 LINK_KEYS = ("rate", "delay", "loss")
 NODE_KEYS = ("kind", "tier", "buffer", "cut_through")
 NODE_KINDS = ("host", "switch")
@@ -28,3 +30,11 @@ class Node:
 
 
 Parts = tuple[dict[str, Node], list[Link]]
+
+
+def check_kind(name: str, node: Node) -> Node:
+    """The node.  SpecError: a kind that is none."""
+    kind = node.given.get("kind")
+    if kind is not None and kind not in NODE_KINDS:
+        raise SpecError(f'node {name}: must be "host" or "switch"', path="kind", value=kind, place=node.where)
+    return node

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import Table, as_table, elements, inside, known_keys, size_bytes, time_ps, whole
+from penstock_net.inputs import Table, as_table, elements, inside, known_keys, left_out, size_bytes, time_ps, whole
 from penstock_net.topology.changes import LinkChange, SwitchChange
 from penstock_net.topology.graph import Topology, check_topology, make_links
 from penstock_net.units import format_time, ps_per_byte
@@ -154,6 +154,9 @@ def _trace(file: str) -> list[tuple[int, float]]:
         row = dict(zip(trace.columns, cells))
         with inside(place=trace.where(line)):
             points.append((time_ps(row["time"], "time"), ps_per_byte(row["rate"], "rate")))
+    others = [name for name in trace.columns if name not in TRACE_COLUMNS]
+    if others:
+        left_out(file, f"columns: {', '.join(f'{name} ({len(points)})' for name in others)}")
     if not points:
         raise SpecError("no rows below the header line", remedy='write them as "1ms,3Gbps"', place=trace.path)
     return points

@@ -16,6 +16,7 @@ from itertools import takewhile
 
 from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import inside, left_out, whole_cell
+from penstock_net.topology.attributes import Unread
 from penstock_net.topology.graph import MAX_HOSTS
 from penstock_net.topology.parts import Link, Node, Parts
 
@@ -23,7 +24,7 @@ _MOST = 2**20  # nodes, and links
 _HPCC_COUNTS = {3: (0, 1, 2), 4: (0, 1, 3), 6: (0, 1, 3)}  # where nodes, switches and links stand, by the length of line 1
 
 
-def read_hpcc(path: str, text: str) -> Parts:
+def read_hpcc(path: str, text: str, unread: Unread) -> Parts:
     """Nodes and links of the HPCC simulator and its forks.  SpecError: it is truncated, or contradicts itself."""
     lines = _lines(text)
     number, first = lines[0]
@@ -31,10 +32,12 @@ def read_hpcc(path: str, text: str) -> Parts:
         if len(first) not in _HPCC_COUNTS:
             raise SpecError(f"{len(first)} numbers; known are: nodes switches links, and nodes switches ToRs links")
         nodes, switches, links = (_count(first[at]) for at in _HPCC_COUNTS[len(first)])
+    if len(first) > 4:
+        unread.count(f"numbers of line {number}", " ".join(first[4:]))
     return _numbered(path, lines, nodes, switches, links)
 
 
-def read_simai(path: str, text: str) -> Parts:
+def read_simai(path: str, text: str, unread: Unread) -> Parts:
     """The same for SimAI, whose GPUs have a link to an NVSwitch and others to leaves."""
     lines = _lines(text)
     number, first = lines[0]
@@ -88,6 +91,9 @@ def _numbered(path: str, lines: list[tuple[int, list[str]]], nodes: int, switche
         with inside(place=f"{path}:{number}"):
             if len(words) < 4:
                 raise SpecError(f'"{" ".join(words)}" has {len(words)} columns', remedy="a link is: a b rate delay loss")
+            if len(words) == 4 < columns:
+                rule = f'"{" ".join(words)}" has 4 columns, another link has {columns}'
+                raise SpecError(rule, remedy="a link is: a b rate delay loss")
             ends = [whole_cell(word, key, 0, max(nodes - 1, 0)) for word, key in zip(words, "ab")]
         for end in ends:
             named[end] = named[end] or number
@@ -131,9 +137,9 @@ _LATENCY = ("switch_latency_ns", "downlink_latency_ns")
 _NAMES = ("tor", "agg", "core")
 
 
-def read_htsim(path: str, text: str) -> Parts:
+def read_htsim(path: str, text: str, unread: Unread) -> Parts:
     """Nodes and links of a .topo file of htsim.  SpecError: it contradicts itself, or has several links between two switches."""
-    return _Tree(path, text).parts()
+    return _Tree(path, text, unread).parts()
 
 
 class _Tree:
@@ -143,7 +149,7 @@ class _Tree:
     A switch that takes its time to forward (switch_latency_ns) has half of it on each of its links.
     """
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, unread: Unread) -> None:
         self.path = path
         self.header: dict[str, int] = {}
         self.tiers: dict[int, dict[str, int]] = {}
@@ -176,6 +182,9 @@ class _Tree:
             raise SpecError(rule, remedy="is the file truncated?", place=path)
         if any(key in tier for tier in self.tiers.values() for key in ("queue_up", "queue_down")):
             left_out(path, "Queue_up and Queue_Down, of each port of a switch; give the buffer that its ports share as buffer")
+
+        if scaled := sum(tier.get("oversubscribed", 1) != 1 for tier in self.tiers.values()):
+            unread.count("words of tiers", "Oversubscribed", scaled)
 
     def parts(self) -> Parts:
         """The nodes and links, hosts first."""

@@ -102,6 +102,9 @@ def _from_hpcc(path: str, topo: "Topology", class_name: str) -> Flows:
                 raise SpecError(
                     f'"{" ".join(words)[:60]}" has {len(words)} columns', remedy="a flow is: src dst priority port bytes start"
                 )
+            if len(words) != len(rows[0][1]):
+                rule = f"{len(words)} columns, but the first flow has {len(rows[0][1])}"
+                raise SpecError(rule, remedy="a flow is: src dst priority port bytes start")
             start = decimal(words[-1], "start") * 10**12
             if start.denominator != 1:
                 raise SpecError("is not a whole number of ps", path="start", value=words[-1], remedy="give at most 12 decimals")

@@ -92,6 +92,7 @@ def _jobs(text: str | None, topo: "Topology") -> tuple[np.ndarray, ...]:
         raise SpecError(f"is not JSON: {str(error)[:80]}", path=path, remedy=remedy) from None
     if not isinstance(about, dict) or type(about.get("version")) is not int or not isinstance(about.get("jobs"), list):
         raise SpecError("must be an object of a version and a list of jobs", path=path, remedy=remedy)
+    known_keys(about, ("version", "jobs"), path)
     if about["version"] != VERSION:
         rule = f"this penstock reads version {VERSION}"
         raise SpecError(rule, path=f"{path}.version", value=about["version"], remedy="convert the trace again")

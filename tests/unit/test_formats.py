@@ -8,10 +8,12 @@ from hypothesis import given
 
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
-from penstock_net.formats import FORMATS, READ_BY, recognise
+from penstock_net.formats import FORMATS, READ_BY, TOPOLOGY, TRACE, Content, recognise, used
 from penstock_net.inputs import left_out
 from penstock_net.topology import from_file, leaf_spine, star
+from penstock_net.topology.files import READERS as READERS_OF_GRAPHS
 from penstock_net.workload import SizeDistribution, build, flows_from_csv
+from penstock_net.workload.traces import FORMATS as TRACES
 from penstock_net.workload.traces import convert
 
 HPCC = """\
@@ -86,6 +88,14 @@ EXAMPLES = {
     "kineto": '{"traceEvents": []}',
     "gml": 'Creator "x"\ngraph [\n  node [ id 0 ]\n]\n',
     "dot": "strict graph net {\n  a -- b;\n}\n",
+    "astra": "DATA\n1\nl -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 64 1\n",
+    "json_graph": '{"directed": false, "nodes": [{"id": "a"}], "links": [{"source": "a", "target": "b"}]}',
+    "adjacency": '{"directed": false, "nodes": [{"id": "a"}], "adjacency": [[{"id": "a"}]]}',
+    "requests": '{"timestamp": 0, "input_length": 4096, "output_length": 120, "hash_ids": [0, 1]}\n',
+    "containerlab": 'name: x\ntopology:\n  nodes:\n    h0: {}\n  links:\n    - endpoints: ["h0:eth1", "s0:eth1"]\n',
+    "sst": "import sst\nrouter = sst.Component('r', 'merlin.hr_router')\n",
+    "booksim": "topology = torus;\nk = 8;\nn = 2;\n",
+    "booksim_anynet": "router 0 node 0 router 1 15\nrouter 1 node 1\n",
 }
 READERS = {
     "topology": lambda path: from_file(path, rate="100Gbps", delay="1us"),
@@ -108,7 +118,37 @@ def refusal(read, path):
 
 
 def test_every_format_has_an_example():
-    assert sorted(EXAMPLES) == sorted(row.name for row in FORMATS)
+    assert sorted(EXAMPLES) == sorted(row.name for row in FORMATS if row.looks_like is not None)
+
+
+def test_every_format_has_a_reader_or_a_remedy():
+    """The names of the registry are those that the readers have, and no other."""
+    assert {row.name for row in FORMATS if row.of == TRACE} == set(TRACES)
+    assert {row.name for row in FORMATS if row.of == TOPOLOGY and row.looks_like is not None} == set(READERS_OF_GRAPHS)
+    assert len({row.name for row in FORMATS}) == len(FORMATS)
+    for row in FORMATS:
+        assert row.mark and (row.of in READ_BY or row.remedy(Content(b""))) and (bool(row.unread) == bool(row.of))
+
+
+def test_the_command_prints_the_registry(capsys):
+    assert main(["formats"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for row in FORMATS:
+        assert f"{row.name}: {row.what} recognised by {row.mark}; {used(row)}" in shown
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    [
+        ("containerlab", "write its 1 link as an edge list, a line each: h0 s0 100Gbps 1us; ..."),
+        ("requests", "a request is a flow from its prefill host to its decode host of input_length x the bytes of a token"),
+        ("booksim", 'give a kind: "torus" for mesh and torus'),
+        ("sst", "its network is made by a program"),
+        ("dot", "networkx.write_graphml(networkx.nx_pydot.read_dot(FILE), OUT)"),
+    ],
+)
+def test_what_to_do_with_a_file_that_nothing_reads(tmp_path, name, remedy):
+    assert remedy in refusal(from_file, written(tmp_path, EXAMPLES[name]))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -960,7 +960,7 @@ def test_kind_wins_over_the_number_of_links(tmp_path):
             "a s 1Gbps 1us\nb s 1Gbps 1us\nc t 1Gbps 1us\nd t 1Gbps 1us",
             "{path}: a and c are not connected: paths lead through switches only",
         ),
-        ("n.csv", "a,b,speed\n", "{path}:1: speed: unknown column; known: a, b, delay, loss, rate"),
+        ("n.csv", "a,b,rates\n", '{path}:1: rates: unknown column; did you mean "rate"?'),
         ("n.csv", "a,rate\nx,1Gbps", '{path}:1: no column "b"; the header is a,b,rate,delay[,loss]'),
         ("n.csv", "a,b\nx,", '{path}:2: "x," names no two nodes; write a and b'),
         ("n.graphml", "<graphml", "{path}:1: is not readable GraphML ("),

@@ -1,5 +1,10 @@
 """Files of networks: what they say is read as it is meant, or refused with its line; what is hardly meant is a warning."""
 
+import json
+import warnings
+
+import networkx
+import numpy as np
 import pytest
 
 import penstock_net as ps
@@ -154,3 +159,76 @@ def test_keys_of_graphml_have_defaults(tmp_path):
     assert topo.links["ps_per_byte"].tolist() == [200, 800, 200]
     assert topo.links["delay_ps"].tolist() == [2_000_000, 2_000_000, 3_000_000]
     assert topo.buffer_bytes.tolist() == [4_000_000, 5_000_000]
+
+
+GML = """\
+Creator "x"
+graph [
+  directed 0
+  node [ id 0 label "h0" ]
+  node [ id 1 label "s0" buffer "4MB" ]
+  node [ id 2 label "h1" ]
+  edge [ source 0 target 1 latency "500 ns" bandwidth "100 Gbit" ]
+  edge [ source 1 target 2 latency "1 us" bandwidth "25 Gbit" ]
+]
+"""
+NODE_LINK = {
+    "directed": False,
+    "multigraph": False,
+    "graph": {},
+    "nodes": [{"id": "h0"}, {"id": "s0", "buffer": "4MB"}, {"id": "h1"}],
+    "links": [
+        {"source": "h0", "target": "s0", "capacity": "100Gbps", "delay": "500ns"},
+        {"source": "s0", "target": "h1", "capacity": "25Gbps", "delay": "1us"},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ["gml", "links", "edges", "numbers"])
+def test_graphs_of_networkx(tmp_path, form):
+    """GML, and JSON with links or edges, are the edge list that they describe."""
+    expected = read(tmp_path, "h0 s0 100Gbps 500ns\ns0 h1 25Gbps 1us\n", "n.txt", buffer="4MB")
+    edges = {key if key != "links" else "edges": value for key, value in NODE_LINK.items()}
+    text = {"gml": GML, "links": json.dumps(NODE_LINK), "edges": json.dumps(edges)}.get(form, GML.replace('label "h1"', ""))
+    topo = read(tmp_path, text, f"n.{form}")
+    assert np.array_equal(topo.links, expected.links) and topo.buffer_bytes.tolist() == expected.buffer_bytes.tolist()
+    assert topo.names == (("0", "2", "1") if form == "numbers" else expected.names)
+
+
+def test_what_networkx_writes_is_read(tmp_path):
+    graph = networkx.MultiGraph()
+    for a, b, rate in (("h0", "s0", "100Gbps"), ("h1", "s1", "100Gbps"), ("s0", "s1", "40Gbps"), ("s0", "s1", "50Gbps")):
+        graph.add_edge(a, b, bandwidth=rate, latency="2us")
+    networkx.write_gml(graph, tmp_path / "w.gml")
+    networkx.write_graphml(graph, tmp_path / "w.graphml")
+    data = networkx.node_link_data(graph, edges="links")
+    (tmp_path / "w.json").write_text(json.dumps(data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gml, graphml, listed = (ps.from_file(tmp_path / f"w.{form}") for form in ("gml", "graphml", "json"))
+    for topo in (gml, graphml, listed):
+        assert topo.names == ("h0", "h1", "s0", "s1") and topo.links["ps_per_byte"].tolist() == [80, 80, 200, 160]
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (
+            GML.replace('label "h1"', 'label "h1" kind "router"'),
+            'n.x: node h1: kind = "router": node h1: must be "host" or "switch"',
+        ),
+        (GML.replace('"25 Gbit"', '"25 GB/s"'), 'n.x: edge s0 - h1: bandwidth = "25 GB/s": unknown unit "GB/s"'),
+        (GML.replace("target 2", "target 7"), "n.x: is not readable GML (edge #1 has undefined target 7)"),
+        (GML.replace("id 2 ", ""), "n.x: is not readable GML ("),
+        (json.dumps(NODE_LINK)[:-3], "n.x: is not JSON: "),
+        (json.dumps({**NODE_LINK, "edges": []}), "n.x: edges: there are links, too; keep one"),
+        (json.dumps({**NODE_LINK, "nodes": [{"id": "h0"}]}), 'n.x: edge h0 - s0: "s0": no node has this name'),
+        (json.dumps({**NODE_LINK, "nodes": [{"id": "h0"}] * 2}), "n.x: node h0: another node has this name"),
+        (
+            json.dumps({**NODE_LINK, "nodes": [{"name": "h0"}]}),
+            "n.x: nodes.0.id: is missing",
+        ),
+    ],
+)
+def test_graphs_of_networkx_refused(tmp_path, text, says):
+    assert refused(tmp_path, text, "n.x").startswith(says)

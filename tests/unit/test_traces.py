@@ -346,7 +346,7 @@ def test_an_option_that_the_trace_does_not_use_or_contradicts_is_refused(tmp_pat
         (simai, {"ranks": 16}, "ranks = 16: the file says all_gpus: 4; leave it out"),
         (simai, {"ranks": 7}, "ranks = 7: the file says all_gpus: 4"),
         (simai, {"eager": 9}, f"eager = 9: is for sends, and {simai} has none"),
-        (goal, {"ranks": 4}, "ranks = 4: is for simai and aicb only"),
+        (goal, {"ranks": 4}, "ranks = 4: is for simai and astra and aicb only"),
         (goal, {"groups": groups}, "is for chakra only"),
         (goal, {"seed": 1}, 'seed = 1: is for placement = "random" only'),
         (goal, {"rack": 2}, 'rack = 2: is for placement = "strided"'),
@@ -445,6 +445,10 @@ VALID = {
     "goal": [GOAL.encode(), goal_binary()],
     "htsim": [HTSIM.encode()],
     "simai": [SIMAI.encode(), b"MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 64 1\n"],
+    "astra": [
+        SIMAI.replace("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER").encode(),
+        b"MODEL\n1\nx -1 1 ALLREDUCE 64 1 NONE 0 1 NONE 0 1\n",
+    ],
     "aicb": [AICB.encode(), AICB_STAGES.encode()],
     "nccl": [NCCL.encode(), SPLIT.encode()],
 }

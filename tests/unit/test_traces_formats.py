@@ -1,5 +1,7 @@
 """Importers of traces: communicators made of others, workloads of AICB, and what a rank of a Chakra trace does in turn."""
 
+from itertools import pairwise
+
 import pytest
 from test_traces import AICB, AICB_HEADER, AICB_STAGES, NCCL, chakra_files, node, written
 
@@ -137,6 +139,70 @@ def test_a_micro_benchmark_has_its_collectives_in_turn(tmp_path):
     assert [row[1] for row in rows] == ["all_reduce", "all_gather"] and rows[0][3] <= rows[1][2]
     with pytest.raises(SpecError, match="the number of ranks is not in the file; give --ranks N"):
         convert(written(tmp_path, text))
+
+
+ASTRA = """\
+{policy}
+3
+embed  -1 5 {forward} 5 {inputs} 10 {weights} 1
+block  -1 3 {forward} 3 {inputs} 7 {weights} 2
+head   -1 2 {forward} 2 {inputs} 4 {weights} 4
+"""
+
+
+def astra(tmp_path, policy, forward="NONE 0", inputs="NONE 0", weights="ALLREDUCE 4000000", ranks=4):
+    text = ASTRA.format(policy=policy, forward=forward, inputs=inputs, weights=weights)
+    return convert(written(tmp_path, text), ranks=ranks)
+
+
+def test_data_of_astra_runs_the_collectives_of_weights_after_each_backward(tmp_path):
+    """Forward 10 ns; weights of the head 4, inputs 2, weights of the block 7, inputs 3, weights of the embedding 10: by hand."""
+    converted = astra(tmp_path, "DATA")
+    assert converted.format == "astra" and converted.notes == {}
+    rows = [row for row in finishes(converted, 4) if row[0] == 0]
+    gradients = [row for row in rows if row[1] == "all_reduce"]
+    assert [row[2] for row in gradients][:1] == [0.014] and len(gradients) == 3
+    assert all(after[2] >= before[3] for before, after in pairwise(gradients))  # beside the computation, one after another
+    assert max(row[3] for row in rows if row[1] == "compute" and row[2] < 0.1) == 0.036
+    noted = astra(tmp_path, "DATA", "ALLREDUCE 400", "ALLGATHER 400")
+    assert noted.notes == {"collectives of the forward pass and of inputs, which DATA does not run": 4 * 6}
+    assert messages(noted.flows) == messages(converted.flows)
+
+
+def test_model_of_astra_runs_the_others(tmp_path):
+    converted = astra(tmp_path, "MODEL", "ALLGATHER 4000", "ALLREDUCE 4000")
+    inputs, weights = (
+        f"collectives of {what}, which MODEL does not run" for what in ("the inputs of the first layer", "weights")
+    )
+    assert converted.notes == {inputs: 4, weights: 12}
+    listed = [operation.name for operation in converted.flows.operations.listed if operation.ranks == 4]
+    assert sorted(listed) == ["backward block", "backward head", "forward block", "forward embed", "forward head"]
+    rows = [row for row in finishes(converted, 4) if row[0] == 0]
+    reduced = [row for row in rows if row[1] == "all_reduce"]
+    beside = [row for row in rows if row[1] == "compute" and row[2] == reduced[0][2]]
+    assert [round(row[3] - row[2], 6) for row in beside] == [0.004]  # the weights of the head
+
+
+def test_hybrid_transformer_of_astra_is_that_of_simai(tmp_path):
+    given = {"forward": "ALLREDUCE 4000", "inputs": "ALLREDUCE 400"}
+    mine = astra(tmp_path, "HYBRID_TRANSFORMER model_parallel_NPU_group: 2", **given)
+    other = astra(tmp_path, "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2", **given)
+    assert (mine.format, other.format) == ("astra", "simai") and mine.flows.to_frame().equals(other.flows.to_frame())
+
+
+@pytest.mark.parametrize(
+    "policy, says",
+    [
+        ("HYBRID_TRANSFORMER", "model_parallel_NPU_group: is not in the file, so that the groups are dimensions of a network"),
+        ("HYBRID_MODEL_DATA", "this is a workload of ASTRA-sim 1.0 of the policy HYBRID_MODEL_DATA; only HYBRID_TRANSFORMER_FWD"),
+        ("HYBRID_DLRM 2", "this is a workload of ASTRA-sim 1.0 of the policy HYBRID_DLRM; only"),
+        ("DATA ep: 2", '"ep: 2": only HYBRID_TRANSFORMER_FWD_IN_BCKWD and HYBRID_TRANSFORMER have more words in this line'),
+    ],
+)
+def test_policies_of_astra_refused_by_name(tmp_path, policy, says):
+    with pytest.raises(SpecError) as caught:
+        astra(tmp_path, policy)
+    assert says in str(caught.value)
 
 
 def test_a_workload_of_aicb(tmp_path):

@@ -1,4 +1,4 @@
-"""Traces of other programs as flows: GOAL, Chakra ET, SimAI, AICB, connection matrices of htsim, logs of NCCL.
+"""Traces of other programs as flows: GOAL, Chakra ET, SimAI, ASTRA-sim 1.0, AICB, connection matrices of htsim, logs of NCCL.
 
     converted = convert("step.goal", placement="strided", hosts=64)
     converted.flows                  # Flows, for `simulate`
@@ -33,12 +33,13 @@ FORMATS: dict[str, Callable[..., Trace]] = {
     "goal": goal.read,
     "chakra": chakra.read,
     "simai": simai.read,
+    "astra": simai.read,
     "aicb": aicb.read,
     "htsim": htsim.read,
     "nccl": nccl.read,
 }
 OPTIONS = {  # of some formats only
-    "ranks": ("simai", "aicb"),
+    "ranks": ("simai", "astra", "aicb"),
     "groups": ("chakra",),
     "concurrent": ("chakra",),
     "missing_parents": ("chakra",),
@@ -89,7 +90,8 @@ def convert(
     placement  rank r is host r ("packed"), the next rank in the next rack ("strided"), or all are drawn ("random")
     rack       hosts of a rack, for "strided"                seed     of "random"; default 1
     hosts      of the network, at least as many as ranks; default: as many
-    ranks      of a workload of SimAI or AICB that does not say  groups   JSON file of the process groups of a Chakra trace
+    ranks      of a workload of SimAI, ASTRA-sim or AICB that does not say
+    groups     JSON file of the process groups of a Chakra trace
     eager      a send of at most so many bytes is complete at once, others when they are acknowledged; default EAGER
     concurrent       what a rank of a Chakra trace computes or has its processor do may overlap, and so may its collectives
     connections      which messages from a rank to another share a path, congestion state and sequence: all ("pair"), those of

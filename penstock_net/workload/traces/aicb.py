@@ -9,6 +9,7 @@ numbered by tensor, expert, data and pipeline parallelism, the first fastest, an
 """
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from penstock_net.errors import SpecError, nearest
@@ -18,6 +19,8 @@ from penstock_net.workload.traces.dag import COLLECTIVES, MAX_OPERATIONS, Call, 
 from penstock_net.workload.traces.simai import groups_of
 
 _COLUMNS = ("comm_type", "comm_group", "msg_size")
+_READ = (*_COLUMNS, "comm_group_size", "stage", "additional", "_elapsed_time")
+_EMPTY = {"count": "1"}  # cells that say nothing, beside "" and None
 _KINDS = {kind: kind for kind in COLLECTIVES if kind not in ("gather", "scatter")} | {
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
@@ -68,6 +71,7 @@ class _Workload:
         self.path = path
         self.parts: list[tuple[list[int], list[_Row]]] = []  # ranks, if the file names them, and rows of each pipeline stage
         columns: list[str] = []
+        self.unread: Counter[str] = Counter()
         for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
             with inside(place=f"{path}:{number}"):
                 if line.startswith("["):
@@ -77,9 +81,11 @@ class _Workload:
                 elif line:
                     if not self.parts:
                         self.parts.append(([], []))
-                    self.parts[-1][1].append(_row(number, line, columns))
+                    self.parts[-1][1].append(_row(number, line, columns, self.unread))
         self.sizes = self._sizes(ranks)
         self.trace = Trace(path, self.sizes["ranks"])
+        for name, count in self.unread.items():
+            self.trace.note(f"the column {name}", count)
         if self.trace.ranks * max((len(rows) for _, rows in self.parts), default=0) > MAX_OPERATIONS:
             raise SpecError(f"more than {MAX_OPERATIONS} operations", remedy="convert a part of the file", place=path)
         self.groups = groups_of(**self.sizes)
@@ -182,14 +188,15 @@ class _Workload:
         return self.groups[_GROUPS[row.group]][rank]
 
 
-def _row(number: int, line: str, columns: list[str]) -> _Row:
-    """The cells of a row; SpecError: it has other columns than the header."""
+def _row(number: int, line: str, columns: list[str], unread: Counter[str]) -> _Row:
+    """The cells of a row; counts those of columns that are not read.  SpecError: it has other columns than the header."""
     if not columns or any(name not in columns for name in _COLUMNS):
         raise SpecError(f"the header must have {', '.join(_COLUMNS)}", value=",".join(columns)[:60])
     cells = [cell.strip() for cell in re.sub(r'"[^"]*"|\([^)]*\)', "", line).split(",")]
     if len(cells) != len(columns):
         raise SpecError(f"{len(cells)} columns, but the header has {len(columns)}", remedy="is the file truncated?")
     given = dict(zip(columns, cells))
+    unread.update(name for name, cell in given.items() if name not in _READ and cell not in ("", "None", _EMPTY.get(name)))
     kind = given["comm_type"].removeprefix("CommType.")
     if kind not in (*_KINDS, "isend", "irecv", "computation", "epoch_end"):
         raise SpecError("is not known", path="comm_type", value=kind, remedy=nearest(kind, list(_KINDS)))

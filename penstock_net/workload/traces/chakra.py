@@ -13,6 +13,7 @@ import heapq
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -37,6 +38,19 @@ _KINDS = {
 }
 _OF_ONE_RANK = ("all_gather", "gather")  # whose comm_size is what one rank contributes
 _INTEGERS = {7: True, 9: True, 11: False, 13: False, 19: False, 21: False}  # fields of an attribute, and whether they are signed
+_READ = (
+    "is_cpu_op",
+    "comm_type",
+    "comm_size",
+    "comm_src",
+    "comm_dst",
+    "comm_tag",
+    "pg_name",
+    "involved_dim",
+    "root",
+    "stream",
+    "num_ops",
+)
 _FILE = re.compile(r"(.*)\.(\d{1,6})\.et")
 _US = 10**6
 
@@ -93,6 +107,11 @@ def read(path: str, groups: str | None = None, concurrent: bool = False, missing
     if groups is not None and not named:
         rule = "is for traces whose nodes name their process group (pg_name), and these do not"
         raise SpecError(rule, path="groups", value=groups, remedy="leave it out")
+    for name, count in sorted(Counter(name for of_rank in nodes for node in of_rank for name in node.attributes).items()):
+        if name not in _READ:
+            trace.note(f"the attribute {name} of nodes", count)
+    for name in sorted((given or {}).keys() - named.keys()):
+        trace.note(f"the group {name} of {groups}, which no node names")
     everyone = tuple(range(trace.ranks))
     for rank, file in enumerate(paths):
         each = _Rank(trace, rank, file, named if given is None else given, everyone)

@@ -136,6 +136,10 @@ class _Matrix:
         number = whole_cell(given["id"], "id", 1, _MOST)
         if number in self.triggers:
             raise SpecError("another trigger has this id", path="id", value=number)
+        if "count" in given and kinds[0] != "barrier":
+            raise SpecError(
+                f"is of a barrier, and this is a {kinds[0]}", path="count", value=given["count"], remedy="leave it out"
+            )
         self.triggers[number] = _Trigger(kinds[0], whole_cell(given.get("count", "0"), "count", 0, _MOST))
 
     def _wait(self, trigger: int, op: int, rank: int) -> None:

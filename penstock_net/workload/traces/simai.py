@@ -1,4 +1,5 @@
-"""Workloads of SimAI, as AICB writes them: layers of a model, each with three phases of computation and a collective.
+"""Workloads of SimAI, as AICB writes them, and of ASTRA-sim 1.0, whose format it was: layers of a model, each with three phases
+of computation and a collective.
 
     HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 all_gpus: 4
     1
@@ -11,6 +12,10 @@ phases; those of weights go on beside, one after another, and the layer's update
 last of them. Ranks are numbered by tensor, expert, data and pipeline parallelism, the first fastest.
 
 A file that begins with MICRO has the phases of its layers one after another, among all ranks.
+
+Of ASTRA-sim 1.0 are DATA, MODEL and HYBRID_TRANSFORMER, which is as above. With DATA, weights come first, only their collectives
+are run, among all ranks, and the first layer has no gradients of inputs. With MODEL only the others are run, among all ranks;
+those of inputs go on beside the computation of weights' gradients, and the first layer has none. A cycle is taken as a ns.
 """
 
 import re
@@ -21,6 +26,7 @@ from penstock_net.topology.graph import MAX_HOSTS
 from penstock_net.workload.traces.dag import MAX_OPERATIONS, Call, Trace
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+DATA, MODEL, HYBRID = "DATA", "MODEL", "HYBRID_TRANSFORMER"
 MICRO = "MICRO"
 _KINDS = {
     "ALLREDUCE": "all_reduce",
@@ -36,6 +42,7 @@ _IGNORED = {"vpp": "virtual stages (vpp)", "ga": "micro-batches (ga)", "pp_comm"
 _SIZES = {"model_parallel_NPU_group": "TP", "ep": "EP", "pp": "PP", "all_gpus": "ranks"}
 
 Phase = tuple[int, tuple[str, str, int] | None]  # ps, and kind, group and bytes
+Layer = tuple[int, str, list[Phase], int]  # line, name, phases, ps of the update
 
 
 def read(path: str, ranks: int | None = None) -> Trace:
@@ -67,12 +74,10 @@ class _Workload:
             rule = f"{count} layers on {self.trace.ranks} ranks are more than {MAX_OPERATIONS} operations"
             raise SpecError(rule, remedy="convert a part of the file", place=path)
         for rank in range(self.trace.ranks):
-            if lines[0][1][0] == MICRO:
-                self._in_turn(rank, layers)
-            else:
-                self._iteration(rank, layers)
+            loops = {MICRO: self._in_turn, DATA: self._data, MODEL: self._model}
+            loops.get(lines[0][1][0], self._iteration)(rank, layers)
 
-    def _in_turn(self, rank: int, layers: list[tuple[int, str, list[Phase], int]]) -> None:
+    def _in_turn(self, rank: int, layers: list[Layer]) -> None:
         """The phases of a file of MICRO, one after another, all of them among all ranks."""
         last: int | None = None
         for line, layer, phases, update in layers:
@@ -80,7 +85,7 @@ class _Workload:
                 last = self._phase(rank, line, phase, [last], layer)
             last = self._compute(rank, line, update, [last], layer)
 
-    def _iteration(self, rank: int, layers: list[tuple[int, str, list[Phase], int]]) -> None:
+    def _iteration(self, rank: int, layers: list[Layer]) -> None:
         last: int | None = None
         beside: int | None = None  # the last collective of weights
         for line, layer, phases, _ in layers:
@@ -93,6 +98,45 @@ class _Workload:
                 beside = self._compute(rank, line, update, [beside], f"update {layer}")
             else:
                 last = self._compute(rank, line, update, [last], f"update {layer}")
+
+    def _data(self, rank: int, layers: list[Layer]) -> None:
+        """The loop of ASTRA-sim for DATA."""
+        last: int | None = None
+        beside: int | None = None
+        for line, layer, phases, _ in layers:
+            last = self._compute(rank, line, phases[0][0], [last], f"forward {layer}")
+        for line, layer, phases, update in reversed(layers):
+            last = self._compute(rank, line, phases[2][0], [last], f"backward {layer}")
+            beside = self._gradients(rank, line, phases[2][1], update, [last, beside], layer)
+            if layers[0][0] != line:
+                last = self._compute(rank, line, phases[1][0], [last], f"backward {layer}")
+            unused = sum(phase[1] is not None for phase in phases[:2])
+            if unused:
+                self.trace.note(f"collectives of the forward pass and of inputs, which {DATA} does not run", unused)
+
+    def _model(self, rank: int, layers: list[Layer]) -> None:
+        """The loop of ASTRA-sim for MODEL."""
+        last: int | None = None
+        for line, layer, phases, _ in layers:
+            last = self._phase(rank, line, phases[0], [last], f"forward {layer}")
+        for line, layer, phases, update in reversed(layers):
+            last = self._compute(rank, line, phases[1][0], [last], f"backward {layer}")
+            inputs: int | None = None
+            if phases[1][1] and layers[0][0] != line:
+                inputs = self._collective(rank, line, phases[1][1], [last], f"backward {layer}")
+            elif phases[1][1]:
+                self.trace.note(f"collectives of the inputs of the first layer, which {MODEL} does not run")
+            if phases[2][1]:
+                self.trace.note(f"collectives of weights, which {MODEL} does not run")
+            weights = self._compute(rank, line, phases[2][0], [last], f"backward {layer}")
+            last = self._compute(rank, line, update, [weights, inputs], f"update {layer}")
+
+    def _gradients(
+        self, rank: int, line: int, what: tuple[str, str, int] | None, update: int, after: list[int | None], layer: str
+    ) -> int | None:
+        """The collective of a layer's weights and its update, which go on beside; the last of them."""
+        beside = self._collective(rank, line, what, after, f"gradients {layer}") if what else after[0]
+        return self._compute(rank, line, update, [beside, after[1]], f"update {layer}")
 
     def _phase(self, rank: int, line: int, phase: Phase, after: list[int | None], name: str) -> int | None:
         computed = self._compute(rank, line, phase[0], after, name)
@@ -116,8 +160,12 @@ class _Workload:
 
 def _header(words: list[str], ranks: int | None) -> tuple[dict[str, int], list[str]]:
     """The sizes of the groups, and what else the header says."""
-    if words[0] not in (POLICY, MICRO):
-        raise SpecError(f"only {POLICY} and {MICRO} are known", value=words[0])
+    if words[0] not in (POLICY, MICRO, DATA, MODEL, HYBRID):
+        read = ", ".join((POLICY, HYBRID, DATA, MODEL, MICRO))
+        rule = f"this is a workload of ASTRA-sim 1.0 of the policy {words[0]}; only {read} are read"
+        raise SpecError(rule, remedy="its groups are dimensions of a network of ASTRA-sim, which the file does not have")
+    if words[0] in (DATA, MODEL) and len(words) > 1:
+        raise SpecError(f"only {POLICY} and {HYBRID} have more words in this line", value=" ".join(words[1:]))
     given = {}
     for key, value in zip(words[1::2], [*words[2::2], ""]):
         name = key.removesuffix(":")
@@ -129,6 +177,9 @@ def _header(words: list[str], ranks: int | None) -> tuple[dict[str, int], list[s
     for name in ("checkpoints", "checkpoint_initiates"):
         if given.get(name):
             raise SpecError("computing layers again from a checkpoint is not supported", path=name, value=given[name])
+    if words[0] == HYBRID and "model_parallel_NPU_group" not in given:
+        rule = "is not in the file, so that the groups are dimensions of a network of ASTRA-sim"
+        raise SpecError(rule, path="model_parallel_NPU_group", remedy=f"write {HYBRID} model_parallel_NPU_group: N")
     sizes = {of: max(given.get(name, 1), 1) for name, of in _SIZES.items() if of != "ranks"}
     total = given.get("all_gpus") or ranks
     if ranks not in (None, total):
@@ -136,6 +187,8 @@ def _header(words: list[str], ranks: int | None) -> tuple[dict[str, int], list[s
     if total is None:
         raise SpecError("the number of ranks is not in the file", path="all_gpus", remedy="give --ranks N")
     whole_cell(str(total), "all_gpus", 1, MAX_HOSTS)
+    if words[0] == MODEL:
+        sizes["TP"] = total
     one = sizes["TP"] * sizes["PP"] * sizes["EP"]
     if total % one:
         raise SpecError(f"must be a multiple of tensor x expert x pipeline, {one}", path="all_gpus", value=total)
