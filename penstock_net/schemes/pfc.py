@@ -5,18 +5,17 @@ the upstream port, and what still arrives is charged to its headroom; it resumes
 below the threshold.  A packet is dropped only when the headroom is full too; it pauses as well, however small the headroom.  A
 pause lasts until the resume; the state of a port is sent again every `refresh`, so that a lost frame does not stop it for ever.
 
-With `priorities` above 1 each priority of flows has a queue at every egress and NIC, and at every ingress a priority group:
-its own share, reserve, headroom and pauses. Those that are not in `lossless` have no headroom and pause nobody: beyond their
-share they are dropped. A static threshold is a `reserve` with `alpha = 0`.
+With `priorities` above 1 each priority of flows has a queue at every egress and NIC, and at every ingress a group with its own
+share, reserve, headroom, pauses. Those not in `lossless` have no headroom and pause nobody: beyond their share they are dropped.
+A static threshold is a `reserve` with `alpha = 0`.
 
 The `watchdog` of a switch (the one of SONiC; off by default) looks at ports that have packets and were paused without a break for
 so long: such a port ignores pauses until none has come for `restoration`. Its neighbour drops what has no room; with `action`
 "drop" the switch itself drops what waits there, and what comes for it meanwhile. With several priorities it looks at each queue.
 With `poll` it looks only at multiples of this time, so that it acts up to so much later.
-
-`storm_host` is a server whose NIC is stuck: from `storm_start` to `storm_until` its switch hears pauses of `storm_priorities`
-every 10 us, then a resume.  A port falls silent, or sends again, `response` after the frame has arrived.  Commands wait in order;
-of more than 64 for one priority those resumes are left out that a pause follows at once.
+`storm_host` is a server whose NIC is stuck: from `storm_start` to `storm_until` its switch hears `storm_priorities` pause every
+10 us, then a resume.  A port falls silent, or sends again, `response` after the frame came.  Of more than 64 commands that
+wait for a priority, those resumes are left out that a pause follows at once.
 
 With `cell` a packet takes whole cells of the buffer: all shares and headrooms count them.  Headroom is then for packets of the
 smallest size, or, with `small_packets`, for this share of them among full ones.  With `headroom_pool` the headrooms are limits,

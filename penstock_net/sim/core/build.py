@@ -594,13 +594,6 @@ class Simulation:
 
 def struct_sizes():
     """Bytes of the fabric's own part of each struct that schemes extend."""
-    return {
-        "packet": packet_bytes(),
-        "frame": packet_bytes(),
-        "port": port_bytes(),
-        "queue": queue_bytes(),
-        "flow": flow_bytes(),
-        "incoming": incoming_bytes(),
-        "node": node_bytes(),
-        "rank": rank_bytes(),
-    }
+    names = ("packet", "frame", "port", "queue", "flow", "incoming", "node", "rank")
+    sizes = packet_bytes(), port_bytes(), queue_bytes(), flow_bytes(), incoming_bytes(), node_bytes(), rank_bytes()
+    return dict(zip(names, sizes[:1] + sizes))  # a frame is a packet
