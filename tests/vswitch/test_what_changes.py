@@ -92,10 +92,13 @@ class Bed:
 
     def rest(self):
         """Wait until everything is up, and has been looked at."""
-        keeper = self.daemon.keeper
-        until(lambda: not any(each.again or each.state != "up" for each in keeper.kept), [(k.name, k.why) for k in keeper.kept])
-        until(lambda: state(self.daemon, "q") == "up")
         until(lambda: sum("edge" in row(self.daemon, port)["device"] for port in ("a", "b", "small")) == 3)
+        until(self.is_well, "every device is up and has been looked at")
+        until(lambda: state(self.daemon, "q") == "up")
+
+    def is_well(self):
+        kept = self.daemon.keeper.kept if self.daemon.keeper else ()
+        return len(kept) == 5 and not any(each.again or each.state != "up" for each in kept)
 
     def close(self):
         if self.stack:
@@ -148,8 +151,8 @@ def is_said(bed, port, event):
 
 def is_seen(bed, port, wanted, words=""):
     """Wait until a port has a state, everywhere where states are."""
-    why = becomes(bed.daemon, port, wanted)
-    assert words in why, why
+    becomes(bed.daemon, port, wanted)
+    until(lambda: words in row(bed.daemon, port)["device"]["why"], words)
     is_said(bed, port, wanted if wanted == "edge failed" else f"port {wanted}")
     assert f'port_state{{port="{port}",penstock_vswitch_port_state="{wanted}"}} 1' in bed.daemon._metrics()
     bed.found.append(wanted)

@@ -69,9 +69,10 @@ class Plug:
     def _report_often(self) -> None:
         """Report losses now and then, and at once what happens to the interface."""
         assert self.monitor
+        told = self.monitor.fileno()
         while not self.over:
-            ready = select.select([self.monitor, self.wake], [], [], REPORT_S)[0]
-            changes = self.monitor.changes() if self.monitor in ready else []
+            ready = select.select([told, self.wake], [], [], REPORT_S)[0]
+            changes = self.monitor.changes() if told in ready else []
             if not ready or changes is None or any(not change.found for change in changes):
                 self._report()
 

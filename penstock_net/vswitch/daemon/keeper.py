@@ -491,8 +491,9 @@ class Keeper:
             self._set_up(kept)
         if why := self._edge(kept, monitor, forced):
             return EDGE_FAILED, why
-        wanted = {"name": str(kept.plan.interface), "mtu": kept.plan.mtu, "addresses": kept.addresses if kept.plan.prefix else ()}
-        why = difference(monitor, link, kept.there, **wanted, remedy="; `reload` sets it up again")
+        name, addresses = str(kept.plan.interface), kept.addresses if kept.plan.prefix else ()
+        remedy = "; `reload` sets it up again"
+        why = difference(monitor, link, kept.there, name=name, mtu=kept.plan.mtu, addresses=addresses, remedy=remedy)
         return (CHANGED, why) if why else (UP, "")
 
     def _note(self, kept: Kept, link: Link) -> None:
