@@ -6,6 +6,7 @@ A row is what its first cell says, here as there.  What its last cell has in bac
 import contextlib
 import os
 import re
+import select
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,13 @@ class Bed:
         until(lambda: state(self.daemon, "q") == "up")
 
     def is_well(self):
-        kept = self.daemon.keeper.kept if self.daemon.keeper else ()
-        return len(kept) == 5 and not any(each.again or each.state != "up" for each in kept)
+        """Whether nothing is wrong, and the keeper has nothing to do, as it runs programs for that."""
+        if not (keeper := self.daemon.keeper):
+            return False
+        with keeper.lock:
+            told = select.select(list(keeper.watched), [], [], 0)[0]
+            wrong = [k for k in keeper.kept if k.again or k.was_down or k.state != "up" or k.has_another_namespace]
+            return len(keeper.kept) == 5 and not told and not wrong
 
     def close(self):
         if self.stack:
