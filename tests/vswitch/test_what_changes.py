@@ -103,7 +103,8 @@ class Bed:
             return False
         with keeper.lock:
             told = select.select(list(keeper.watched), [], [], 0)[0]
-            wrong = [k for k in keeper.kept if k.again or k.was_down or k.state != "up" or k.has_another_namespace]
+            due = [k for k in keeper.kept if k.again or (k.was_down and k.plan.kind == "tap") or k.has_another_namespace]
+            wrong = due or [k for k in keeper.kept if k.state != "up"]
             return len(keeper.kept) == 5 and not told and not wrong
 
     def close(self):
