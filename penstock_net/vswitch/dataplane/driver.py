@@ -105,7 +105,7 @@ def write_device(worker, own, now):
     if driver.overlay:
         overlay_turn(driver, now)
     if driver.holds:
-        driver.next_due = min(driver.next_due, now + NO_ROOM_NS)
+        driver.next_due = min(driver.next_due, now + 100 * NO_ROOM_NS)  # often enough for `is_down_shortly`
     worker.next_due = min(worker.next_due, driver.next_due)
     return done
 
