@@ -181,9 +181,9 @@ class Device:
 
     def count_losses_from(self, before: int) -> None:
         """Count losses beyond these, of the interface."""
-        name, namespace = self.port.name, self.namespace
+        fd, namespace = self.port.fd, self.namespace
         self.dropped_before = before
-        self.port.losses = lambda: dropped_at(name, namespace) - before
+        self.port.losses = lambda: dropped_at(name_of(fd), namespace) - before
 
     def make_temporary(self) -> None:
         """Have the interface of a TAP vanish when it is closed, but for one that was there before."""
@@ -474,6 +474,11 @@ def link_local(mac: bytes) -> str:
 def mac_of(fd: int) -> bytes:
     """The Ethernet address of a TAP."""
     return bytes(fcntl.ioctl(fd, GET_HARDWARE_ADDRESS, bytes(40))[18:24])
+
+
+def name_of(fd: int) -> str:
+    """The name of a TAP, which may have been renamed."""
+    return bytes(fcntl.ioctl(fd, GET_TAP, bytes(40))[:16]).rstrip(b"\0").decode(errors="replace")
 
 
 def place_of(fd: int, here: tuple[int, int]) -> tuple[int, int] | None:

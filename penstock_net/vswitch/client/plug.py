@@ -1,6 +1,8 @@
 """A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
 
 import contextlib
+import os
+import select
 import socket
 import threading
 from typing import Any
@@ -10,7 +12,9 @@ from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.daemon import places, protocol
+from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, UP, difference, passes_nothing
 from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.monitor import Monitor
 
 REPORT_S = 1.0  # between two reports of losses to the switch
 
@@ -37,12 +41,14 @@ class Plug:
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.current())
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(15)
-        self.over, self.reported = threading.Event(), {"device": 0}
+        self.tap, self.over, self.wake = tap, False, os.eventfd(0, os.EFD_CLOEXEC)
+        self.monitor: Monitor | None = None
         self.reporting = threading.Thread(target=self._report_often, name="losses", daemon=True)
         try:
             self.device.table = Allowance() if guard else None
             table = self.device.table
             fds = (self.device.port.fd, table.fd, table.alarm) if table else (self.device.port.fd,)
+            mac = devices.mac_of(self.device.port.fd)
             answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
@@ -50,22 +56,43 @@ class Plug:
             self.device.count_losses()
             if guard:
                 self.device.guard(self._flows, self._show("settings"))
+            self.wanted = self.addresses if prefix else []
+            with netns.enter(self.device.namespace):
+                self.monitor, self.index = Monitor(), socket.if_nametoindex(tap)
+            # The last report; that of an interface to which nothing has happened says nothing.
+            self.reported = (dict.fromkeys(self.losses(), 0), UP, "", mac)
             self.reporting.start()
         except BaseException:
             self.close()
             raise
 
     def _report_often(self) -> None:
-        while not self.over.wait(REPORT_S):
-            self._report()
+        """Report losses now and then, and at once what happens to the interface."""
+        assert self.monitor
+        told = self.monitor.fileno()
+        while not self.over:
+            ready = select.select([told, self.wake], [], [], REPORT_S)[0]
+            changes = self.monitor.changes() if told in ready else []
+            if not ready or changes is None or any(not change.found for change in changes):
+                self._report()
 
     def _report(self) -> None:
-        """Report new losses to the switch, which cannot read the counters of this namespace."""
+        """Report new losses to the switch, which cannot read the counters of this namespace, and what the interface is like."""
         with contextlib.suppress(PenstockError, OSError):
-            lost = self.losses()
-            if lost != self.reported and any(lost.values()):
-                protocol.ask(self.path, {"report": self.name, "lost": lost}, allow_uid=self.allow_uid)
-                self.reported = lost
+            now = self.losses(), *self._state(), devices.mac_of(self.device.port.fd)
+            if now != self.reported:
+                lost, state, why, _ = now
+                protocol.ask(self.path, {"report": self.name, "lost": lost, "state": state, "why": why}, allow_uid=self.allow_uid)
+                self.reported = now
+
+    def _state(self) -> tuple[str, str]:
+        link = self.monitor.numbered(self.index) if self.monitor else None
+        if self.monitor is None or link is None:
+            return CHANGED, f"{self.tap} was moved to another namespace; move it back"
+        if why := passes_nothing(link, self.tap, True):
+            return DOWN, why
+        why = difference(self.monitor, link, self.tap, name=self.tap, mtu=0, addresses=self.wanted)
+        return (CHANGED, why) if why else (UP, "")
 
     def _flows(self) -> list[dict[str, Any]]:
         return list(self._show("held", port=self.name))
@@ -88,10 +115,16 @@ class Plug:
 
     def close(self) -> None:
         """Detach and remove the device."""
-        self.over.set()
+        if self.over:
+            return
+        self.over = True
+        os.eventfd_write(self.wake, 1)
         if self.reporting.ident:
             self.reporting.join()
             self._report()
+        if self.monitor:
+            self.monitor.close()
+        os.close(self.wake)
         self.device.release()
         self.connection.close()
         self.device.close()

@@ -4,9 +4,9 @@ A thread sleeps until the kernel reports a change: netlink, of the interfaces, a
 the table of mounts, of namespaces by name.  Then it reads the state anew and acts on it:
 
     gone         the interface, or its namespace, does not exist: nothing is sent there, and no descriptor keeps it
-    down         the interface is down
+    down         the interface is down, or has no carrier; no interface has the address of a socket
     edge failed  its queueing discipline is another program's, or cannot be set: losses in the kernel are not prevented
-    changed      it lacks an address, or has another name or MTU than it should
+    changed      it lacks an address, is in a bridge, or has another name or MTU than it should
 
 A namespace of the same name counts as the new one and gets a new interface.  One that was deleted is made anew by `reload` only;
 another program may make it before.
@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, EDGE_FAILED, GONE, UP, difference, passes_nothing
 from penstock_net.vswitch.daemon.config import PortTable
-from penstock_net.vswitch.daemon.kept import CHANGED, DOWN, EDGE_FAILED, GONE, UP, Kept, Place, without
+from penstock_net.vswitch.daemon.kept import Kept, Place, without
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.interfaces import is_here
 from penstock_net.vswitch.linux.monitor import OWN_QDISC, Link, Monitor, Mounts
 
 if TYPE_CHECKING:
@@ -229,6 +231,8 @@ class Keeper:
         if changes is None:
             return place.kept
         for change in changes:
+            if not change.found:
+                found |= place.named.get(None, set())  # sockets
             for kept in place.numbered.get(change.number, ()):
                 if change.found:
                     self._keep_neighbour(kept, *change.found)
@@ -355,7 +359,7 @@ class Keeper:
     def _open(self, kept: Kept, forced: bool) -> str:
         """Open the interface again, if it or its namespace is there; what prevents it, or nothing."""
         device, plan = kept.device, kept.plan
-        addresses = self.daemon.ports[kept.name]["addresses"]
+        addresses = self._addresses(kept)
         try:
             if kept.where is not None and device.namespace is None:
                 namespace = netns.open_netns(kept.where)
@@ -401,8 +405,13 @@ class Keeper:
             kept.device.driver.own[:] = kept.device.own_addresses
             self.switch.readdress(self.daemon.ports)
 
+    def _addresses(self, kept: Kept) -> list[str]:
+        """The addresses of a device's port; those that it had, if the port is being removed."""
+        port = self.daemon.ports.get(kept.name)
+        return list(port["addresses"] if port else kept.addresses)
+
     def _set_up(self, kept: Kept) -> None:
-        kept.addresses, kept.was_down = list(self.daemon.ports[kept.name]["addresses"]), False
+        kept.addresses, kept.was_down = self._addresses(kept), False
         kept.plan.set_up(kept.device.namespace, kept.addresses)
         if monitor := kept.monitor:
             for address in kept.neighbours:
@@ -412,7 +421,7 @@ class Keeper:
     def _settle(self, kept: Kept) -> None:
         """Note what an interface is that was just set up."""
         self._identify(kept)
-        kept.addresses, kept.was_down, kept.removed = list(self.daemon.ports[kept.name]["addresses"]), False, False
+        kept.addresses, kept.was_down, kept.removed = self._addresses(kept), False, False
         monitor = self._monitor(kept)
         if monitor and kept.plan.interface and (link := monitor.named(kept.plan.interface)):
             self._renumber(kept, link.number)
@@ -439,14 +448,15 @@ class Keeper:
         kept.identity = namespace.identity if namespace else netns.identity(OWN_NAMESPACE)
 
     def _monitor(self, kept: Kept) -> Monitor | None:
-        """The monitor of a device's namespace; None: the device has no interface, or netlink is not permitted."""
-        if kept.place is None and kept.plan.interface and kept.identity:
+        """The monitor of a device's namespace; None: nothing there concerns it, or netlink is not permitted."""
+        if kept.place is None and kept.is_watched and kept.identity:
             place = self.places.get(kept.identity)
             if place is None:
                 try:
                     place = self.places[kept.identity] = Place(Monitor(kept.device.namespace))
                 except OSError as error:
-                    log.warning("port %s: its interface is not watched (netlink: %s)", kept.name, error.strerror)
+                    level = logging.WARNING if kept.plan.interface else logging.DEBUG  # a socket says itself what fails
+                    log.log(level, "port %s: its interface is not watched (netlink: %s)", kept.name, error.strerror)
                     return None
                 self.watched[place.monitor.fileno()] = place
                 self.epoll.register(place.monitor, select.EPOLLIN)
@@ -458,26 +468,40 @@ class Keeper:
 
     def _state(self, kept: Kept, forced: bool) -> tuple[str, str]:
         """State of an interface that is there, after what can be mended was."""
+        if kept.local:
+            with netns.enter(kept.device.namespace):
+                return (UP, "") if is_here(kept.local) else (DOWN, f"no interface has the address {kept.local}: ip address add")
         monitor = kept.monitor
         link = monitor.numbered(kept.index) if monitor else None
         if monitor is None or link is None:
             return UP, ""
+        self._note(kept, link)
         if kept.plan.kind != "tap":
-            return (UP, "") if link.up else (DOWN, f"{kept.there} is down: ip link set {link.name} up")
+            why = passes_nothing(link, kept.there, False)
+            return (DOWN, why) if why else (UP, "")
         if forced and kept.state != UP:
             self._set_up(kept)
             link = monitor.numbered(kept.index) or link
         if link.mac != kept.device.mac:
             self._follow(kept, link)
-        if not link.up:
-            kept.was_down = True
-            return DOWN, f"{kept.there} is down: ip link set {link.name} up"
+        if why := passes_nothing(link, kept.there, True):
+            kept.was_down |= not link.up
+            return DOWN, why
         if kept.was_down:  # then the kernel has removed routes, neighbours and IPv6 addresses
             self._set_up(kept)
         if why := self._edge(kept, monitor, forced):
             return EDGE_FAILED, why
-        why = self._difference(kept, monitor, link)
+        name, addresses = str(kept.plan.interface), kept.addresses if kept.plan.prefix else ()
+        remedy = "; `reload` sets it up again"
+        why = difference(monitor, link, kept.there, name=name, mtu=kept.plan.mtu, addresses=addresses, remedy=remedy)
         return (CHANGED, why) if why else (UP, "")
+
+    def _note(self, kept: Kept, link: Link) -> None:
+        """What is followed without another state: whether there is a carrier, and the MTU, if the port has no `mtu`."""
+        kept.device.driver.set_carrier(link.carrier or not link.up)
+        before, kept.mtu = kept.mtu, link.mtu
+        if before not in (0, link.mtu) and not kept.plan.mtu:
+            self.daemon.events.add("mtu", kept.name, f"{kept.there} has an MTU of {link.mtu} now, before {before}")
 
     def _follow(self, kept: Kept, link: Link) -> None:
         """Send to the new Ethernet address of an interface; the kernel has removed its neighbours."""
@@ -492,17 +516,6 @@ class Keeper:
         self.switch.call(act)
         if link.up:
             self._set_up(kept)
-
-    def _difference(self, kept: Kept, monitor: Monitor, link: Link) -> str:
-        """What an interface lacks or has in another way, and what to do."""
-        if link.name != kept.plan.interface:
-            return f"{kept.there} is named {link.name} now: ip link set {link.name} name {kept.plan.interface}"
-        remedy = "; `reload` sets it up again"
-        if kept.plan.mtu and link.mtu != kept.plan.mtu:
-            return f"{kept.there} has an MTU of {link.mtu}, not {kept.plan.mtu}{remedy}"
-        wanted = kept.addresses if kept.plan.prefix else []
-        missing = {str(each) for each in devices.ip_addresses(wanted)} - monitor.addresses(kept.index)
-        return f"{kept.there} lacks its address {', '.join(sorted(missing))}{remedy}" if missing else ""
 
     def _edge(self, kept: Kept, monitor: Monitor, forced: bool) -> str:
         """Begin an edge anew that has failed, unless another program's queueing discipline is in its place; what is wrong."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.daemon.condition import GONE, UP
 from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.interfaces import Address, address_and_port
 from penstock_net.vswitch.linux.monitor import Monitor
-from penstock_net.vswitch.support.settings import DEVICE_STATES
 
-UP, (GONE, DOWN, EDGE_FAILED, CHANGED, _) = "up", DEVICE_STATES
 CARRIED = (
     "addresses",
     "identity",
@@ -32,12 +32,14 @@ class Kept:
     def __init__(self, name: str, device: devices.Device) -> None:
         self.name, self.device, self.plan = name, device, device.plan
         self.where = device.plan.where
+        self.local = _local(device.plan)
         self.addresses: list[str] = []  # that the interface was given
         self.neighbours: set[devices.Address] = set()  # that are permanent at the interface
         self.identity: tuple[int, int] | None = None  # of its namespace, None: that is gone
         self.process: tuple[int, str] | None = None  # whose namespace it is, if it is given by that
         self.place: Place | None = None  # its namespace, where that is watched
         self.index = 0  # of the interface
+        self.mtu = 0  # of the interface, as it was seen last; 0: not yet
         self.final: int | None = None  # frames that the interface had dropped when it was deleted
         self.removed = False  # the interface was deleted, but not its namespace
         self.moved = False  # it is in another namespace
@@ -67,6 +69,11 @@ class Kept:
         inside = "" if self.where is None else f" in namespace {self.where}"
         return f"{self.plan.interface}{inside}" if self.plan.interface else f"the socket{inside}"
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether events of its namespace concern it."""
+        return bool(self.plan.interface or self.local)
+
     def known(self) -> dict[str, Any]:
         """What another process goes on with; what the kernel knows is read anew there."""
         return {key: getattr(self, key) for key in CARRIED}
@@ -76,6 +83,14 @@ class Kept:
             setattr(self, key, found[key])
         for key in ("identity", "process"):  # pairs, of which JSON makes lists
             setattr(self, key, None if found[key] is None else (found[key][0], found[key][1]))
+
+
+def _local(plan: devices.Plan) -> Address | None:
+    """The address of this machine to which a socket is bound; None: it is none, or bound to any."""
+    if plan.kind != "udp":
+        return None
+    address = address_and_port(plan.options["local"], "local", any_port=True)[0]
+    return None if address.is_unspecified else address
 
 
 class Place:

@@ -1,15 +1,17 @@
 """Operators' requests to a running switch: captures, changes and their undoing, draining; and reports of undelivered frames."""
 
 import contextlib
+import logging
 import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock_net.errors import SpecError, nearest
-from penstock_net.inputs import known_keys
+from penstock_net.inputs import known_keys, one_of
 from penstock_net.units import format_size
-from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.devices import Device, mac_of, name_of
 from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, UP
 from penstock_net.vswitch.daemon.config import (
     CHANGEABLE_PORT_KEYS,
     validate_capture,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 LOOKS = ("ports", "losses", "events")  # of `show`: what brings the ledger of lost frames up to date
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
+MOST_REASON = 300  # characters of what a plugged TAP lacks
 MOST_NAMED = 6  # queues of a port in a line
 NOT_YOURS = "you are user {uid}: only the switch's own user may do that"
 
@@ -159,16 +162,32 @@ class Reported:
 
 
 def report(daemon: "Daemon", message: dict[str, Any]) -> dict[str, Any]:
-    """Store the losses that `plug` reports for its TAP, which never decrease."""
+    """Store what `plug` reports of its TAP: losses, which never decrease, and its state; follow its Ethernet address."""
     name, lost = message["report"], message.get("lost")
+    state, why = message.get("state", UP), message.get("why", "")
     known_keys(lost if isinstance(lost, dict) else {}, ("device", "classes", "sockets"), "lost")
     if not isinstance(lost, dict) or not all(isinstance(number, int) and 0 <= number < 1 << 63 for number in lost.values()):
         raise SpecError("must be numbers of frames", path="lost", value=lost)
     device = daemon.plugged.get(name) if isinstance(name, str) else None
     if device is None:
         raise SpecError("no TAP is plugged into this port", path="report", value=name, remedy=nearest(str(name), daemon.plugged))
+    one_of(state, "state", (UP, DOWN, CHANGED))
+    if not isinstance(why, str):
+        raise SpecError("must be a text", path="why", value=why)
+    mac = mac_of(device.port.fd)
 
-    daemon.switch.call(lambda: count_reported(device, lost))
+    def act() -> None:
+        count_reported(device, lost)
+        device.driver.set_mac(mac)
+        device.driver.state, device.driver.why = state, why[:MOST_REASON]
+
+    before = device.driver.state, device.driver.why
+    daemon.switch.call(act)
+    if mac != device.mac:
+        device.mac = mac
+        daemon.events.add("address", name, f"{name_of(device.port.fd)} has the Ethernet address {mac.hex(':')} now")
+    if before != (state, device.driver.why):
+        daemon.events.add(f"port {state}", name, device.driver.why, logging.INFO if state == UP else logging.WARNING)
     return {"reported": name}
 
 

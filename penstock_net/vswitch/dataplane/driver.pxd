@@ -3,7 +3,7 @@ from penstock_net.vswitch.dataplane.broadcast cimport new_frame
 from penstock_net.vswitch.dataplane.cutting cimport Cutting, new_cutting
 from penstock_net.vswitch.dataplane.direct cimport send_direct
 from penstock_net.vswitch.dataplane.egress cimport BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out
-from penstock_net.vswitch.dataplane.ingress cimport forget_idle_tx_flows, take_in
+from penstock_net.vswitch.dataplane.ingress cimport NO_ROOM_NS, forget_idle_tx_flows, take_in
 from penstock_net.vswitch.dataplane.flowmap cimport add_name, copy_key, find_name, free_names, make_names, name_at
 from penstock_net.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_row, overlay_turn, taken_from
 from penstock_net.vswitch.dataplane.socket_room cimport table_at

@@ -48,7 +48,7 @@ if not cython.compiled:
     )
     from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out
     from penstock_net.vswitch.dataplane.flowmap import add_name, copy_key, free_names, make_names, name_at
-    from penstock_net.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
+    from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS, forget_idle_tx_flows, take_in
     from penstock_net.vswitch.dataplane.overlay import (
         begin_session,
         free_overlay,
@@ -96,7 +96,7 @@ def read_device(worker, own, now):
 def write_device(worker, own, now):
     """Move frames from the switch to the device; returns the number of frames and doorbells."""
     driver = driver_of(own)
-    if driver.direct < BYTES_AT_ONCE:
+    if driver.direct < BYTES_AT_ONCE or driver.holds:
         flush_device(driver)
         driver.direct = BYTES_AT_ONCE
     done = poll_doorbells(driver)
@@ -104,6 +104,8 @@ def write_device(worker, own, now):
         done += put_out(worker, driver, now)
     if driver.overlay:
         overlay_turn(driver, now)
+    if driver.holds:
+        driver.next_due = min(driver.next_due, now + 100 * NO_ROOM_NS)  # often enough for `is_down_shortly`
     worker.next_due = min(worker.next_due, driver.next_due)
     return done
 
@@ -257,6 +259,10 @@ class PortDriver:
         """The destination address of frames to the device, of 6 bytes."""
         if isinstance(mac, bytes):
             self.driver.mac = int.from_bytes(mac, "little")
+
+    def set_carrier(self, is_there):
+        """Whether the interface has a carrier; without one, frames are lost as if it were down."""
+        pointer_to(self.kernel).no_carrier = not is_there
 
     # ---- Handing it over to another process ----
 

@@ -72,6 +72,7 @@ cdef struct Driver:
     int32_t limited         # whether an allowance limits what the sockets behind the device are sent
     uint64_t mac            # of the device; 0: learned ones
     int64_t read_at, try_at, next_due, age_next, press_next
+    int32_t holds           # whether the device has not taken all that was handed over to it: tried again soon
     int64_t room            # free transmit buffers, but for the spare one
     int64_t kept            # of them, those that only flows which hold few may take
     int64_t* returned       # by receive queue, and of all: frames taken out

@@ -201,7 +201,8 @@ def is_crowded(worker, port):
 
 def flush_device(driver):
     """Have the device take what it holds together, and then charge its socket for it; False: it has no room now."""
-    if not port_flush(driver.kernel):
+    driver.holds = not port_flush(driver.kernel)
+    if driver.holds:
         return False
     if driver.charged:
         add_cost(driver.table, driver.charged_port, driver.charged)

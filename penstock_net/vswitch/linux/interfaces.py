@@ -44,6 +44,19 @@ def exists(device: str) -> bool:
         return False
 
 
+def is_here(address: Address) -> bool:
+    """Whether an interface of this thread's namespace has this address."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return False
+            raise
+    return True
+
+
 def mtu_of(device: str, what: str) -> int:
     """The MTU of an interface, which must exist and be up."""
     if not exists(device):

@@ -38,8 +38,8 @@ NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR, REACHABLE, PERMANENT = 28, 29, 3
 OF_ADDRESS, LINK_ADDRESS, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
 NEW_QDISC, DELETE_QDISC, GET_QDISC = 36, 37, 38
 GROUPS = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 8  # RTMGRP_LINK, _NEIGH, _TC, _IPV4_IFADDR, _IPV6_IFADDR
-IFF_UP, ROOT, OWN_QDISC = 1, 0xFFFFFFFF, 0x10000
-HARDWARE_ADDRESS, NAME, MTU, KIND = 1, 3, 4, 1  # attributes of an interface; the last: of a queueing discipline
+IFF_UP, IFF_LOWER_UP, ROOT, OWN_QDISC = 1, 0x10000, 0xFFFFFFFF, 0x10000
+HARDWARE_ADDRESS, NAME, MTU, MASTER, KIND = 1, 3, 4, 10, 1  # attributes of an interface; the last: of a queueing discipline
 SO_ATTACH_FILTER = 26
 LOAD_SHORT, LOAD_WORD, EQUAL, RETURN = 0x28, 0x20, 0x15, 0x06  # of classic BPF
 
@@ -48,7 +48,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Link(NamedTuple):
-    """An interface."""
+    """An interface; `carrier`: it is up, and so is its other end; `master`: the number of the bridge that it is in, or 0."""
 
     number: int
     name: str
@@ -56,6 +56,8 @@ class Link(NamedTuple):
     mac: bytes
     mtu: int
     dropped: int
+    carrier: bool = True
+    master: int = 0
 
 
 class Change(NamedTuple):
@@ -111,6 +113,8 @@ def _link(content: bytes) -> Link:
         found.get(HARDWARE_ADDRESS, b""),
         struct.unpack("=I", found[MTU])[0] if MTU in found else 0,
         struct.unpack_from("=8Q", statistics)[TX_DROPPED],
+        bool(flags & IFF_LOWER_UP),
+        struct.unpack("=I", found[MASTER])[0] if MASTER in found else 0,
     )
 
 

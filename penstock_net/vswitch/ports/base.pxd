@@ -67,6 +67,7 @@ cdef struct KernelPort:
     int64_t lost            # frames lost on purpose: a link's loss, a fault
     int64_t no_room         # sends that were put off: nothing is lost
     int64_t down_since, down_at     # ns: the first and the last send in a row that failed since the interface was down
+    int32_t no_carrier      # whether the interface has none: then the kernel says that it has no room
     int64_t* clock          # virtual ns; NULL: the machine's
     void* own               # the kind's own memory
     KernelPort* inner       # of a wrapper: what it wraps

@@ -95,6 +95,8 @@ def receive_failed(port):
 def send_failed(port):
     """Result of a failed send: False if the frame can be sent later; otherwise it is lost and counted."""
     code = 0 + errno
+    if code == ENOBUFS and port.no_carrier:
+        code = ENETDOWN
     if code in (EAGAIN, ENOBUFS, EINTR) or (code in (EIO, ENETDOWN) and is_down_shortly(port)):
         port.no_room += 1
         return False

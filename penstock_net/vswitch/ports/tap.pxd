@@ -2,6 +2,8 @@ from penstock_net.vswitch.ports.base cimport *
 
 cdef extern from "sys/ioctl.h" nogil:
     int ioctl(int fd, unsigned long request, ...)
+cdef extern from "linux/sockios.h" nogil:
+    enum: SIOCGIFHWADDR, SIOCSIFHWADDR
 cdef extern from "net/if.h" nogil:
     struct ifreq:
         char* ifr_name
@@ -43,6 +45,12 @@ cdef inline int set_interface(int fd, bytes name, int flags):
         request.ifr_name[i] = name[i] if i < len(name) else 0
     request.ifr_flags = <short>flags
     return ioctl(fd, TUNSETIFF, &request)
+# Set the Ethernet address that the kernel has drawn: its kind is "set" from then on, and no longer "random".
+cdef inline int keep_address(int fd):
+    cdef ifreq request
+    if ioctl(fd, SIOCGIFHWADDR, &request) < 0:
+        return -1
+    return ioctl(fd, SIOCSIFHWADDR, &request)
 cdef inline int set_header_bytes(int fd, int size): return ioctl(fd, TUNSETVNETHDRSZ, &size)
 cdef inline int set_persistent(int fd, unsigned long on): return ioctl(fd, TUNSETPERSIST, on)
 cdef inline int set_offloads(int fd, unsigned long flags): return ioctl(fd, TUNSETOFFLOAD, flags)

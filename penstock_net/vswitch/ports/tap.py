@@ -12,7 +12,7 @@ import cython
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import boolean
-from penstock_net.vswitch.linux.interfaces import device_name, refused
+from penstock_net.vswitch.linux.interfaces import device_name, exists, refused
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import HEADERS, Given, Option, PortKind
@@ -54,6 +54,7 @@ if not cython.compiled:
         TUN_F_TSO_ECN,
         TUN_F_USO4,
         TUN_F_USO6,
+        keep_address,
         new_tap,
         pair_at,
         put_pair,
@@ -180,15 +181,18 @@ def make_joined(frame, length, payload):
 def open_tap(name, headers, shared=False, persistent=False):
     """Create a TAP in the current network namespace, or attach to it; OSError if the machine does not permit it.
 
-    A persistent TAP remains without carrier when it is closed; opened without `persistent` it is no longer persistent.
+    A persistent TAP remains without carrier when it is closed; opened without `persistent` it is no longer persistent.  The
+    address of a new TAP counts as set from the beginning: systemd's udev gives another one to those whose kind is random.
     """
+    is_new = not exists(name)
     kind = IFF_TAP | IFF_NO_PI | (IFF_VNET_HDR if headers else 0) | (IFF_MULTI_QUEUE if shared else 0)
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if set_interface(fd, name.encode(), kind) < 0:
             raise OSError(errno, os.strerror(errno))
         if (
-            (headers and set_header_bytes(fd, HEADER_BYTES) < 0)
+            (is_new and keep_address(fd) < 0)
+            or (headers and set_header_bytes(fd, HEADER_BYTES) < 0)
             or set_offloads(fd, offloads(headers)) < 0
             or set_persistent(fd, persistent) < 0
         ):

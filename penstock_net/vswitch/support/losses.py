@@ -203,7 +203,7 @@ PLACES = (
     _device(
         "device_gone",
         "device_gone",
-        REFUSED,
+        LOST,
         "out",
         "switch",
         "for an interface that is gone, or whose namespace is",
@@ -384,7 +384,7 @@ PLACES = (
     ),
 )
 LASTING = frozenset(place.reason for place in PLACES if place.path[0] == "drops" and place.path[1] in DROP_NAMES) | {"gone"}
-OF_SETTINGS = frozenset(("forged", "other_version", "other_super_frames", "device_gone"))  # refused until somebody mends them
+OF_SETTINGS = frozenset(("forged", "other_version", "other_super_frames"))  # refused until somebody mends them
 # Counters of a row that say nothing about lost frames, or count again what another one counts: `tx_dropped` what
 # kernel_lost does, `line.lost` what gone does, `parts_lost` what lost_on_the_way does.
 NO_LOSS = frozenset(
