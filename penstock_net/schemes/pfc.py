@@ -214,12 +214,12 @@ def headroom_of(pfc, node, port):
     go first; in cells, if these are counted.
     """
     ingress = my_port(pfc, port)
-    pause = pfc.at.world.control
-    frame = (pfc.lossless_mtu if pfc.lossless_mtu > 0 else pfc.at.world.quantum) + pause
+    control = pfc.at.world.control
+    frame = (pfc.lossless_mtu if pfc.lossless_mtu > 0 else pfc.at.world.quantum) + control
     bdp = whole(port.delay / port.peer_ps_per_byte) + 1
     answer = whole(pfc.response / port.peer_ps_per_byte) + 1 if pfc.response > 0 else 0
-    most = 2 * bdp + answer + 3 * frame + pause * (pfc.priorities - 1)
-    ingress.needed = max(in_cells(pfc, most, frame - pause), ingress.needed)
+    most = 2 * bdp + answer + 3 * frame + control * (pfc.priorities - 1)
+    ingress.needed = max(in_cells(pfc, most, frame - control), ingress.needed)
     if configured(pfc, node, port) > 0:
         return configured(pfc, node, port)
     return max(whole(pfc.headroom * bdp), ingress.needed)
@@ -313,6 +313,7 @@ def spare(pfc, node, group, pkt):
 def feed(pfc, node):
     """Resume ingresses that hold nothing, once a full packet of theirs has room, or no more can be made."""
     mine = my_node(pfc, node)
+    mine.hungry = 0
     for slot in range(node.port_count):
         for i in range(pfc.priorities):
             group = group_of(pfc, port_at(node, slot), i)
@@ -350,14 +351,11 @@ def on_dequeue(pfc, node, port, queue, pkt):
     """A departing packet is credited to the headroom first."""
     group = first_at(my_port(pfc, port_at(node, pkt.in_port)), 0)
     size = pkt.size
+    hungry = 0
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return
-        if my_node(pfc, node).hungry:
-            my_node(pfc, node).hungry = 0
-            on_dequeue(pfc, node, port, queue, pkt)
-            feed(pfc, node)
-            return
+        hungry = my_node(pfc, node).hungry
         group = group_of(pfc, port_at(node, pkt.in_port), priority_of(pfc, pkt))
         size = stored(pfc, pkt.size)
     if group.headroom > 0:
@@ -367,6 +365,8 @@ def on_dequeue(pfc, node, port, queue, pkt):
         if group.shared == 0 or group.shared + pfc.xon <= group.reserve + threshold(pfc, node, group):
             group.pausing = 0
             send_control(node, pkt.in_port, pfc.at.kind, RESUME, 1 << priority_of(pfc, pkt), 0)
+    if hungry:
+        feed(pfc, node)
 
 
 def on_control(pfc, node, port, pkt):

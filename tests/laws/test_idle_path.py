@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from networks import HostConfig, Measure, flow_list, simulate
+from networks import Measure, flow_list, hosts_under, simulate
 from test_goldens import CASES, LOSSY, SERVERS
 
 from penstock_net.composition import parse
@@ -27,7 +27,7 @@ def crowd(pairs, first):
 def idle(scheme, acks, pairs=IDLE, first=()):
     """The flows on idle paths."""
     topo, flows = crowd(pairs, first)
-    host = HostConfig(ack_priority=acks, rto="1s")
+    host = hosts_under(scheme, ack_priority=acks, rto="1s")
     run = simulate(topo, flows, scheme, seed=3, measure=QUIET, host=host, max_time_ps=3 * 10**8)
     return run.flows.filter(run.flows["class"].cast(str) == "idle")
 

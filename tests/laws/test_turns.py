@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, same, simulate
+from networks import HostConfig, Measure, available, examples, flow_list, hosts_under, same, simulate
 
 from penstock_net.errors import SpecError
 from penstock_net.spec import parse_spec
@@ -142,7 +142,7 @@ def test_a_dead_plane_costs_its_share(count):
     whole, less = (simulate(net, flows, "spray", host=HOST, measure=QUIET).flows["fct_ns"][0] for net in (topo, dead))
     assert less / whole == pytest.approx(count / (count - 1), rel=0.03)
     later = topo.with_changes([{"time": "20us", "switch": "tor1", "up": False}])
-    run = simulate(later, flows, "recovery:irn", host=HostConfig(ports="packet", rto="50us"), measure=QUIET)
+    run = simulate(later, flows, "recovery:irn", host=hosts_under("recovery:irn", ports="packet", rto="50us"), measure=QUIET)
     assert run.summary["flows_finished"] == 1 and sent(run, 0)[1] < 20_000_000 / PS
 
 

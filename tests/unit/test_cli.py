@@ -333,7 +333,7 @@ def test_run_with_several_seeds_is_a_sweep(capsys):
                 "--scheme",
                 "bfc",
                 "--scheme",
-                "hpcc",
+                "floodgate",
                 "--seeds",
                 "2..3",
                 "--set",
@@ -347,8 +347,8 @@ def test_run_with_several_seeds_is_a_sweep(capsys):
     assert sorted(pl.read_parquet("out/sweep.parquet").select("scheme", "seed").rows()) == [
         ("bfc", 2),
         ("bfc", 3),
-        ("hpcc", 2),
-        ("hpcc", 3),
+        ("floodgate", 2),
+        ("floodgate", 3),
     ]
     assert "±" in capsys.readouterr().out
 

@@ -149,10 +149,10 @@ def test_hosts_are_as_the_table_says_or_as_the_scheme_does_never_silently_otherw
         parse_spec(with_host + 'name = "hpcc:ns3"\n', name="my.toml")
     assert 'my.toml:2: host.ack_priority = "control": the scheme "hpcc:ns3" (my.toml:10) sets it to "data"' in str(caught.value)
     spec = parse_spec(BASE + 'name = "hpcc:ns3"\n')
-    assert spec.complete().schemes[0].extra["host"] == {"ack_priority": "data"}
+    assert spec.complete().schemes[0].extra["host"] == {"ack_priority": "data", "pacing": "from start"}
     assert 'ack_priority = "control"' not in spec.to_toml() and parse_spec(spec.to_toml()) == spec
     own = parse_spec(BASE + 'name = "hpcc:ns3"\nhost.ack_priority = "control"\n')
-    assert own.build_scheme(own.schemes[0]).host == {"ack_priority": "control"}
+    assert own.build_scheme(own.schemes[0]).host == {"ack_priority": "control", "pacing": "from start"}
     equal = parse_spec(BASE.replace("[run]", '[host]\nrto = "45000ns"\n[run]') + 'name = "pfabric"\n')
     assert equal.host.rto_ps == 45_000_000
     for bad in ('host.ack = "x"', "host.x = 1"):
