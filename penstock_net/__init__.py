@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock_net.composition import parse as _parse
     from penstock_net.composition.constructors import *  # noqa: F403
     from penstock_net.errors import ClaimFailed as ClaimFailed
+    from penstock_net.errors import Interrupted as Interrupted
     from penstock_net.errors import InvariantError as InvariantError
     from penstock_net.errors import PenstockError as PenstockError
     from penstock_net.errors import SchemeError as SchemeError
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "penstock_net.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
+    "penstock_net.errors": ("ClaimFailed", "Interrupted", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
     "penstock_net.sim.checkpoint": ("Checkpoint",),
     "penstock_net.sim.config": ("HostConfig", "InNetwork", "Measure"),
     "penstock_net.results.comparison": ("Comparison", "compare"),

@@ -16,7 +16,10 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock_net.results.run import Run
 
 ABSENT: Any = object()  # the value of an error that is not about a value
 _LONGEST = 80  # characters of a value in a message
@@ -73,6 +76,18 @@ class Unavailable(PenstockError, ImportError):
     """A part of penstock that this installation does not have."""
 
     exit_status = 2
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while `simulate` ran, which is no error: a loop over runs ends, as with any KeyboardInterrupt.
+
+    run    the Run with the results up to then
+    """
+
+    def __init__(self, run: "Run") -> None:
+        remedy = 'the results so far are in this exception\'s `run`; on_interrupt = "return" returns them'
+        super().__init__(f"{run.label}: {run.interruption}; {remedy}")
+        self.run = run
 
 
 class ClaimFailed(PenstockError):

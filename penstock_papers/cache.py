@@ -107,8 +107,6 @@ def _one_run(
     started = time.perf_counter()
     with on_disk(path):
         run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
-        if run.summary.get("interrupted"):  # a partial run is not a result: Ctrl-C ends the reproduction
-            raise KeyboardInterrupt
         try:
             run.save(path, overwrite=is_run(path) and not is_whole(path))
         except SpecError:

@@ -226,7 +226,7 @@ def simulate(spec: "Spec", table: Any, topo: Any, flows: Any, checkpoint: Any = 
     from penstock_net.cli._progress import Progress
 
     with Progress(spec.label(table), spec.duration_ps) as progress:
-        return spec.simulate(table, topo, flows, progress=progress, checkpoint=checkpoint)
+        return spec.simulate(table, topo, flows, progress=progress, checkpoint=checkpoint, on_interrupt="return")
 
 
 def _checkpoint_of(folder: Path) -> Path:

@@ -267,7 +267,21 @@ class Run:
         return other
 
     def __repr__(self) -> str:
-        return f"<Run {self.label}: {self.flows.height:,} flows, {self.summary.get('drops', 0):,} drops>"
+        return f"<Run {self.label}: {self.flows.height:,} flows, {self.summary.get('drops', 0):,} drops{self._note()}>"
+
+    def _note(self) -> str:
+        """What a line about the run ends with."""
+        return f"; {self.interruption}" if self.interruption else ""
+
+    @property
+    def interruption(self) -> str:
+        """When the run was ended early: "interrupted at 2.2ms of 6ms"; "" if it was not."""
+        if not self.summary.get("interrupted"):
+            return ""
+        end, arrivals = (float(self.summary.get(key) or 0) for key in ("end_ns", "duration_ns"))
+        at = format_time(float(f"{end:.3g}") * 1000)
+        when = f" of {format_time(arrivals * 1000)}" if end < arrivals else ", in the drain"
+        return f"interrupted at {at}{when}"
 
     @property
     def label(self) -> str:
@@ -310,12 +324,12 @@ class Run:
 
     @property
     def window_text(self) -> str:
-        """The window for captions: "arrivals, 0us to 10ms", "the whole run, ..."."""
+        """The window for captions: "arrivals, 0us to 10ms", "the whole run, ..."; and that the run was interrupted."""
         if self.window is None:
             return "none (the run was made by an older version: statistics are of the whole run)"
         low, high = (format_time(Fraction(bound) * 1000) if bound else "0" for bound in self.window)
         kind = {"arrivals": "arrivals, ", "run": "the whole run, "}.get(str(self.summary.get("window")), "")
-        return f"{kind}{low} to {high}"
+        return f"{kind}{low} to {high}{self._note()}"
 
     def within(self, frame: str | pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame (or of a frame by name) whose `time_ns`, or `start_ns`, lies in the window.

@@ -55,7 +55,8 @@ class StreamedRun(Run):
         return self.small | {name: self._whole(name) for name in self.streams if name not in own}
 
     def __repr__(self) -> str:
-        return f"<Run {self.label}: {self.summary.get('flows_started', 0):,} flows, {self.summary.get('drops', 0):,} drops>"
+        flows, drops = self.summary.get("flows_started", 0), self.summary.get("drops", 0)
+        return f"<Run {self.label}: {flows:,} flows, {drops:,} drops{self._note()}>"
 
     def _write_frames(self, folder: Path) -> None:
         """Takes memory for a part of a frame at a time."""

@@ -132,7 +132,12 @@ class Outcome:
 def collect(outcome: Outcome) -> Run:
     """The Run of a finished or interrupted simulation.  InvariantError: its counters contradict one another."""
     check_invariants(outcome)
-    run = _run(outcome)
+    run, flows = _run(outcome), outcome.settings.flows
+    if outcome.interrupted:
+        never = int(np.count_nonzero(~flows.computes)) - run.summary["flows_started"]
+        unfinished = run.summary["flows_started"] - run.summary["flows_finished"]
+        told = f"{run.interruption}: {never:,} flows never started, {unfinished:,} had not finished"
+        run.summary["warnings"].insert(0, told)
     run.simulated, run.summary["peak_memory_bytes"] = os.getpid(), peak_memory()
     return run
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from penstock_net import scratch
 from penstock_net.composition import Scheme, available, parse
 from penstock_net.composition.faults import Fault, error_of
-from penstock_net.errors import InvariantError, SpecError
-from penstock_net.inputs import inside, instance, time_ps
+from penstock_net.errors import Interrupted, InvariantError, SpecError
+from penstock_net.inputs import inside, instance, one_of, time_ps
 from penstock_net.results.columns import PER_FLOW
 from penstock_net.results.run import Run
 from penstock_net.sim import deadlock, results
@@ -76,6 +76,7 @@ def simulate(
     in_network: InNetwork | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
+    on_interrupt: Literal["raise", "return"] = "raise",
 ) -> Run:
     """Run `flows` over `topo` under `scheme`.
 
@@ -90,8 +91,9 @@ def simulate(
     checkpoint    a file to which the state of the run is written at intervals, and when Ctrl-C ends it; with that file the same
                   call goes on, to the same bits as if nothing had happened, also with other threads.  It stays when the run
                   has ended: remove it once the results are saved
+    on_interrupt  what Ctrl-C does, which ends the run early: "raise" an Interrupted (a KeyboardInterrupt), whose `run` holds the
+                  results so far, or "return" that Run.  Its `interruption` says how far it came
 
-    Ctrl-C ends the run early: the Run then holds the results so far and summary["interrupted"] is True.
     Raises SpecError for bad input, SchemeError when a user's scheme failed, and InvariantError when an invariant of the simulator
     was violated.
     """
@@ -101,6 +103,7 @@ def simulate(
         raise SpecError("must be a scheme or the name of one", path="scheme", value=scheme, remedy=remedy)
     with inside("scheme"):
         parsed = parse(scheme)
+    one_of(on_interrupt, "on_interrupt", ("raise", "return"))
     check_topology(topo)
     instance(flows, Flows, "flows", 'such as ps.flow_list(topo, [(0, 1, "1MB", "0s")])')
     if isinstance(checkpoint, str | Path):
@@ -131,7 +134,11 @@ def simulate(
         in_network=in_network or InNetwork(),
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
-    return Runner(settings, progress, checkpoint).run()
+    runner = Runner(settings, progress, checkpoint)
+    run = runner.run()
+    if runner.stop and on_interrupt == "raise":
+        raise Interrupted(run)
+    return run
 
 
 def _end_of_arrivals(flows: Flows) -> int | None:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationError
 
 from penstock_net.composition import names_of
-from penstock_net.errors import SpecError, nearest, shown
+from penstock_net.errors import Interrupted, SpecError, nearest, shown
 from penstock_net.inputs import read_text, time_ps
 from penstock_net.results.rundir import INPUTS
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
@@ -255,12 +255,14 @@ class Spec(Closed):
         threads: int | None = None,
         progress: Callable[[Any], None] | None = None,
         checkpoint: Any = None,
+        on_interrupt: Literal["raise", "return"] = "raise",
     ) -> "Run":
-        """One scheme on this experiment; the spec travels in the run."""
+        """One scheme on this experiment; the spec travels in the run.  on_interrupt: as `simulate` takes it."""
         from penstock_net.sim import simulate as engine
 
         settings = {**self._settings(), "threads": threads or self.run.threads, **without_none({"checkpoint": checkpoint})}
-        run = engine.simulate(topo, flows, scheme=self.build_scheme(table), progress=progress, **settings)
+        scheme = self.build_scheme(table)
+        run = engine.simulate(topo, flows, scheme=scheme, progress=progress, on_interrupt="return", **settings)
         single = self.only(table)
         run.summary["realised"] = flows.realised(topo, self.duration_ps)
         run.summary["nominal"] = single.inputs.relative(run.summary["realised"].pop("nominal"))
@@ -270,6 +272,8 @@ class Spec(Closed):
         late = sum(source.get("left_out", 0) for source in flows.nominal)
         if late:
             run.summary["warnings"].append(f"flows that start after run.duration ({self.run.duration}) are left out: {late}")
+        if run.summary.get("interrupted") and on_interrupt == "raise":
+            raise Interrupted(run)
         return run
 
 

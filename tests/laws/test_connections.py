@@ -213,7 +213,7 @@ def test_same_bits(scheme, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(core, "Runner", Interrupted)
         patch.setattr(core, "CHUNK_S", 1e-9)
-        part = simulate(topo, flows, scheme, checkpoint=tmp_path / "state", **of(scheme))
+        part = simulate(topo, flows, scheme, checkpoint=tmp_path / "state", on_interrupt="return", **of(scheme))
     assert part.summary["interrupted"]
     same(whole, simulate(topo, flows, scheme, threads=2, checkpoint=tmp_path / "state", **of(scheme)), f"{scheme}, resumed")
 

@@ -356,7 +356,7 @@ def test_same_bits(monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(core, "Runner", Interrupted)
             patch.setattr(core, "CHUNK_S", 1e-9)
-            part = simulate(topo, flows, "fifo", checkpoint=tmp_path / "state", **settings)
+            part = simulate(topo, flows, "fifo", checkpoint=tmp_path / "state", on_interrupt="return", **settings)
         assert part.summary["interrupted"]
         same(whole, simulate(topo, flows, "fifo", threads=2, checkpoint=tmp_path / "state", **settings), f"from {windows}")
         (tmp_path / "state").unlink()

@@ -29,9 +29,11 @@ PROGRAM = textwrap.dedent("""
         if not shown and p.flows_done > 100:
             shown.append(1)
             print("running", flush=True)
-    run = simulate(topo, flows, "bfc", threads=int(sys.argv[2]), progress=progress, measure=Measure(sample="1ms"))
-    run.save(sys.argv[1])
-    print(json.dumps({"interrupted": run.summary["interrupted"], "of": len(flows)}))
+    try:
+        simulate(topo, flows, "bfc", threads=int(sys.argv[2]), progress=progress, measure=Measure(sample="1ms"))
+    except KeyboardInterrupt as interrupt:
+        interrupt.run.save(sys.argv[1])
+        print(json.dumps({"told": str(interrupt), "of": len(flows)}))
 """)
 
 
@@ -46,11 +48,13 @@ def test_ctrl_c(tmp_path, threads):
             told = json.loads(child.communicate(timeout=600)[0])
         finally:
             child.kill()
-    assert child.returncode == 0 and told["interrupted"] is True
+    assert child.returncode == 0 and told["told"].startswith("bfc: interrupted at ")
     run = Run.load(tmp_path / "run")
     done = run.summary["flows_finished"]
     assert run.summary["interrupted"] is True and 100 < done <= run.summary["flows_started"] < told["of"] == run.flows.height
     end = run.summary["end_ns"]
     assert run.flows["finish_ns"].max() <= end and run.flows["start_ns"].max() < 1e12 and run.switches["time_ns"].max() <= end
     assert run.flows["slowdown"].drop_nulls().min() >= 1.0
+    never, begun = told["of"] - run.summary["flows_started"], run.summary["flows_started"] - done
+    assert run.summary["warnings"][0] == f"{run.interruption}: {never:,} flows never started, {begun:,} had not finished"
     assert run.slowdown(99).height > 0 and run.ports["tx_bytes"].sum() > 0

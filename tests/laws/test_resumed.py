@@ -58,7 +58,7 @@ def run(monkeypatch, tmp_path):
         for windows, on in interruptions:
             with monkeypatch.context() as patch:
                 patch.setattr(core, "Runner", lambda *given, n=windows: Interrupted(*given, windows=n))
-                part = simulate(topo, flows, scheme, threads=on, checkpoint=path, **settings)
+                part = simulate(topo, flows, scheme, threads=on, checkpoint=path, on_interrupt="return", **settings)
             if not part.summary["interrupted"]:
                 break
             stopped += 1
@@ -297,7 +297,7 @@ def test_random_networks(tmp_path_factory, topo, data):
         for windows in data.draw(st.lists(st.integers(1, 300), min_size=1, max_size=3)):
             patch.setattr(core, "Runner", lambda *given, n=windows: Interrupted(*given, windows=n))
             threads = data.draw(st.integers(1, 3))
-            part = simulate(topo, flows, scheme, threads=threads, checkpoint=path, **settings)
+            part = simulate(topo, flows, scheme, threads=threads, checkpoint=path, on_interrupt="return", **settings)
             if not part.summary["interrupted"]:
                 break
         patch.undo()

@@ -78,7 +78,7 @@ def test_interrupted_and_resumed(small, monkeypatch, tmp_path, name):
         for windows, threads in ((9, 1), (14, 3)):
             with monkeypatch.context() as patch:
                 patch.setattr(core, "Runner", lambda *given, n=windows: Interrupted(*given, windows=n))
-                part = simulate(topo, flows, scheme, threads=threads, checkpoint=state, **settings)
+                part = simulate(topo, flows, scheme, threads=threads, checkpoint=state, on_interrupt="return", **settings)
             assert part.summary["interrupted"]
             kept = Run.load(part.save(tmp_path / "part", overwrite=True))
             assert kept.flows.height == len(flows) and kept.switches["time_ns"].max() <= kept.summary["end_ns"]

@@ -1,6 +1,7 @@
 """The measurement window: statistics over time are those of its part of the run, and the run itself does not depend on it."""
 
 import json
+import re
 
 import polars as pl
 import pytest
@@ -222,6 +223,9 @@ def test_the_window_of_an_interrupted_run_ends_with_it():
         Settings(topo, flows, parse("pfc"), duration_ps=10**10, arrivals_ps=10**10), progress=lambda _: runner.interrupt()
     )
     result = runner.run()
+    at = re.fullmatch(r"interrupted at ([\d.]+)us of 10ms", result.interruption)[1]
+    assert float(at) == pytest.approx(result.summary["end_ns"] / 1000, rel=0.005)
+    assert repr(result).endswith(f"; {result.interruption}>") and result.window_text.endswith(f"; {result.interruption}")
     assert result.summary["interrupted"] and result.summary["end_ns"] < 10**7
     assert result.window[1] == result.summary["end_ns"]
     assert result.ports["utilization"].max() > 0.1

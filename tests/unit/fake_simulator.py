@@ -79,6 +79,7 @@ def simulate(
     host: Any = None,
     in_network: Any = None,
     progress: Any = None,
+    on_interrupt: str = "raise",
 ) -> Run:
     calls.append(
         {

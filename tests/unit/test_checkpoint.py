@@ -47,7 +47,7 @@ def path(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(core, "CHUNK_S", 1e-9)
         patch.setattr(core, "Runner", Stopping)
-        run = ps.simulate(TOPO, FLOWS, "bfc", checkpoint=tmp_path / "state")
+        run = ps.simulate(TOPO, FLOWS, "bfc", checkpoint=tmp_path / "state", on_interrupt="return")
     assert run.summary["interrupted"]
     return tmp_path / "state"
 

@@ -101,7 +101,7 @@ def module_of(name: str) -> str | None:
 def graph() -> dict[str, set[str]]:
     """Which modules of the package each of them imports or cimports."""
     out: dict[str, set[str]] = {}
-    for name in [m for m in MODULES | TYPES if m != "__init__"]:
+    for name in (MODULES | TYPES).keys() - {"__init__", "__main__"}:
         found = imported(MODULES[name]) if name in MODULES else set()
         found |= cimported(TYPES[name]) if name in TYPES else set()
         others = {module_of(other) for other in found if other.startswith("penstock_net.")}

@@ -205,7 +205,9 @@ def log_axis(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)
 def window_text(runs: Sequence[Run]) -> str:
     """The measurement window of the runs for a caption."""
     texts = {"whole run, no measurement window" if run.window is None else run.window_text for run in runs}
-    return texts.pop() if len(texts) == 1 else "measurement windows differ"
+    if len(texts) == 1:
+        return texts.pop()
+    return "; ".join(["measurement windows differ", *(f"{run.label}: {run.interruption}" for run in runs if run.interruption)])
 
 
 def at_least_one(runs: Sequence[Run]) -> None:
