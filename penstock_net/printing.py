@@ -1,8 +1,9 @@
-"""What every figure needs for print: TrueType fonts however it is saved, labels on every logarithmic axis.
+"""What every figure needs: TrueType fonts however it is saved, labels on every logarithmic axis, a picture in a notebook.
 
 Imports matplotlib: to be imported where figures are made, not at the top of a module.
 """
 
+import io
 from typing import Any
 
 import matplotlib
@@ -12,6 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from penstock_net.palette import RC
 
+SHOWN_DPI = 120  # pixels of an inch in a notebook
 LEAST = 2  # labels of an axis
 FONTS: Any = {name: RC[name] for name in ("pdf.fonttype", "ps.fonttype")}
 
@@ -23,6 +25,13 @@ class Figure(figure.Figure):
         """As matplotlib's `Figure.savefig`."""
         with matplotlib.rc_context(FONTS):
             super().savefig(*args, **kwargs)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The figure below a cell of a notebook, sharp on fine screens, and its size there."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=2 * SHOWN_DPI)
+        width, height = (round(float(side) * SHOWN_DPI) for side in self.get_size_inches())
+        return file.getvalue(), {"width": width, "height": height}
 
 
 class LogTicks(LogLocator):

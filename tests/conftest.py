@@ -66,6 +66,7 @@ REAL_TIME = (
     "unit/test_identity.py",
     "unit/test_lasting.py",
     "unit/test_man.py",
+    "unit/test_notebook.py::test_the_example",  # a kernel is a process
     "unit/test_release.py",
     "unit/test_report_browser.py",
     "unit/test_run_directory.py::test_the_wall_time_begins_after_compiling",

@@ -22,8 +22,8 @@ from uuid import uuid4
 from penstock_net.cli import _remote
 from penstock_net.cli._clusters import Cluster, Place
 from penstock_net.cli._jobs import Ended, Job, Problem, problem_of
-from penstock_net.cli._output import say
 from penstock_net.errors import PenstockError, SpecError
+from penstock_net.stderr import say
 
 POLL_S = 1.0  # between two looks at the workers
 CONNECT_S = 10.0  # so long the scheduler may take to answer

@@ -1,4 +1,4 @@
-"""Messages on standard error, and outputs that nobody can write to: a full disk, a closed terminal, a closed pipe."""
+"""Last lines of a command, and outputs that nobody can write to: a full disk, a closed terminal, a closed pipe."""
 
 import io
 import os
@@ -7,11 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-
-def say(text: str) -> None:
-    """A line on standard error, if anybody still reads it."""
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+from penstock_net.stderr import say
 
 
 @contextmanager

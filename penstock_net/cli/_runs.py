@@ -44,8 +44,8 @@ def load(given: Iterable[str]) -> list["Run"]:
 
 def mark_differences(runs: list["Run"]) -> None:
     """Print a warning for every setting besides the scheme that is not the same in all runs."""
-    from penstock_net.cli._output import say
     from penstock_net.report.differences import differences
+    from penstock_net.stderr import say
 
     for key, values in differences(runs):
         say(f"warning: {key} differs: " + ", ".join(f"{run.label} {value}" for run, value in zip(runs, values)))

@@ -31,10 +31,10 @@ def command(
 
     The table has quantiles of the run divided by the other's, and the spread of the ratio flow by flow.
     """
-    from penstock_net.cli._output import say
     from penstock_net.files import write_file
     from penstock_net.report import plots
     from penstock_net.results.comparison import compare
+    from penstock_net.stderr import say
 
     if out is not None:
         plots.check_format(out)

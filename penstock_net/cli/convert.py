@@ -100,8 +100,8 @@ def command(
     """
     from collections import Counter
 
-    from penstock_net.cli._output import say
     from penstock_net.errors import SpecError
+    from penstock_net.stderr import say
     from penstock_net.units import format_size
     from penstock_net.workload.flowfile import flows_to_csv, flows_to_parquet
     from penstock_net.workload.operations import COMPUTE, SEND

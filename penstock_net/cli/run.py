@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock_net.cli import _signals
-from penstock_net.cli._output import say
+from penstock_net.stderr import say
 
 if TYPE_CHECKING:
     from penstock_net.results.run import Run
@@ -223,7 +223,7 @@ class Work:
 
 def simulate(spec: "Spec", table: Any, topo: Any, flows: Any, checkpoint: Any = None) -> "Run":
     """Run one scheme, with a progress bar."""
-    from penstock_net.cli._progress import Progress
+    from penstock_net.progress import Progress
 
     with Progress(spec.label(table), spec.duration_ps) as progress:
         return spec.simulate(table, topo, flows, progress=progress, checkpoint=checkpoint, on_interrupt="return")

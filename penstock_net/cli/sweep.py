@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock_net.cli import _signals
-from penstock_net.cli._output import say
 from penstock_net.errors import PenstockError, SpecError
+from penstock_net.stderr import say
 
 
 def command(
@@ -70,8 +70,8 @@ def command(
     ends go to others. If the scheduler or all workers stay away for a minute the command ends, status 1.
     """
     from penstock_net.cli._jobs import Job
-    from penstock_net.cli._progress import Count
     from penstock_net.cli._workers import backend
+    from penstock_net.progress import Count
     from penstock_net.report import sweeps
     from penstock_net.results.rundir import check_writable, damage, is_run, locked, recover
     from penstock_net.results.sweep import FILE, Sweep

@@ -24,11 +24,12 @@ import polars as pl
 
 from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
+from penstock_net.notebook import block
 from penstock_net.results import digests, rundir
 from penstock_net.results.columns import COLUMNS, PER_FLOW
 from penstock_net.results.reading import dtype, read
 from penstock_net.results.samples import KEY, Grid, Samples
-from penstock_net.units import format_time
+from penstock_net.units import format_size, format_time
 from penstock_net.version import version
 
 CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
@@ -36,6 +37,7 @@ NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in th
 MTU = 1000
 GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
 FACEBOOK_BINS = tuple(MTU * n for n in (3, 12, 48, 192, 768, 3072, 12288, 49152))
+COUNTED = ("flows_started", "flows_finished", "drops", "retransmissions", "packet_hops")  # in the summary, as a notebook shows it
 SHORT_BYTES, LONG_BYTES = 3_000, 3_000_000  # the papers' "short" is below, "long" above
 
 
@@ -272,6 +274,16 @@ class Run:
     def _note(self) -> str:
         """What a line about the run ends with."""
         return f"; {self.interruption}" if self.interruption else ""
+
+    def _repr_html_(self) -> str:
+        said = self.summary
+        rows = [(name.replace("_", " "), f"{said[name]:,}") for name in COUNTED if said.get(name) is not None]
+        if said.get("max_buffer_bytes"):
+            rows.append(("largest buffer", format_size(float(f"{said['max_buffer_bytes']:.4g}"))))
+        if said.get("end_ns"):
+            rows.append(("simulated time", format_time(float(f"{said['end_ns']:.4g}") * 1000)))
+        notes = [f"statistics of {self.window_text}", *(f"warning: {warning}" for warning in said.get("warnings") or [])]
+        return block(f"Run {self.label}", rows, notes)
 
     @property
     def interruption(self) -> str:

@@ -17,6 +17,7 @@ import polars as pl
 from penstock_net.errors import SpecError, nearest
 from penstock_net.files import new_file
 from penstock_net.inputs import as_path
+from penstock_net.notebook import block
 from penstock_net.results.intervals import interval
 from penstock_net.results.run import Run, fingerprint
 from penstock_net.results.rundir import is_run, summary_of
@@ -86,6 +87,14 @@ class Sweep:
             raise SpecError(rule, remedy="repeat the sweep: finished runs are kept", place=folder / FILE)
         parameters = tuple(name for name in runs.columns if "." in name and name != SEED_KEY)
         return cls(folder, runs, parameters)
+
+    def __repr__(self) -> str:
+        varied = [*self.parameters, SCHEME, SEED]
+        counts = (f"{self.runs[name].n_unique()} {name}" for name in varied if self.runs[name].n_unique() > 1)
+        return f"<Sweep {self.path}: {', '.join([f'{len(self.runs):,} runs', *counts])}>"
+
+    def _repr_html_(self) -> str:
+        return block(repr(self)[1:-1]) + self.runs.drop(KEY)._repr_html_()
 
     @property
     def statistics(self) -> list[str]:

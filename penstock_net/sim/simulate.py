@@ -18,6 +18,7 @@ from penstock_net.composition import Scheme, available, parse
 from penstock_net.composition.faults import Fault, error_of
 from penstock_net.errors import Interrupted, InvariantError, SpecError
 from penstock_net.inputs import inside, instance, one_of, time_ps
+from penstock_net.progress import shown
 from penstock_net.results.columns import PER_FLOW
 from penstock_net.results.run import Run
 from penstock_net.sim import deadlock, results
@@ -74,7 +75,7 @@ def simulate(
     host: HostConfig | None = None,
     control_loss: float = 0.0,
     in_network: InNetwork | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
     on_interrupt: Literal["raise", "return"] = "raise",
 ) -> Run:
@@ -87,7 +88,8 @@ def simulate(
     drain         run on until every flow has finished, at most until max_time_ps (default: one second more)
     control_loss  probability that a control frame (a pause) is lost on a link, in addition to the link's own loss
     in_network    what switches do for collectives with the algorithm "in_network"
-    progress      called about ten times a second with a Progress
+    progress      True: a bar on the terminal or in the notebook, until the last flow has started; or a function that is called
+                  about ten times a second with a Progress
     checkpoint    a file to which the state of the run is written at intervals, and when Ctrl-C ends it; with that file the same
                   call goes on, to the same bits as if nothing had happened, also with other threads.  It stays when the run
                   has ended: remove it once the results are saved
@@ -134,8 +136,9 @@ def simulate(
         in_network=in_network or InNetwork(),
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
-    runner = Runner(settings, progress, checkpoint)
-    run = runner.run()
+    with shown(progress, parsed.label, settings.duration_ps) as told:
+        runner = Runner(settings, told, checkpoint)
+        run = runner.run()
     if runner.stop and on_interrupt == "raise":
         raise Interrupted(run)
     return run

@@ -12,6 +12,7 @@ import numpy as np
 from penstock_net.errors import ABSENT, SpecError, nearest
 from penstock_net.hashing import flow_hash
 from penstock_net.inputs import below_one, boolean, inside, instance, known_keys, one_of, time_ps, whole
+from penstock_net.notebook import lines
 from penstock_net.topology import cutthrough
 from penstock_net.topology.changes import (
     CHANGE_EXAMPLE,
@@ -439,6 +440,9 @@ class Topology:
 
     def __repr__(self) -> str:
         return f"<Topology {self.kind}: {self.hosts} hosts, {self.switches} switches, {len(self.links)} links>"
+
+    def _repr_html_(self) -> str:
+        return lines(self.describe())
 
     def describe(self) -> str:
         """A few lines for people."""

@@ -25,6 +25,7 @@ from penstock_net.scratch import filled, parts, release
 from penstock_net.topology.graph import check_topology
 from penstock_net.workload.connections import Grouped, checked, grouped, merged, refuse_mixed
 from penstock_net.workload.operations import Operations
+from penstock_net.workload.shown import as_html
 
 if TYPE_CHECKING:
     from penstock_net.topology import Topology
@@ -177,6 +178,9 @@ class Flows:
     def __repr__(self) -> str:
         last = f", the last at {self.start_ps[-1] / 1e9:.6g} ms" if len(self) else ""
         return f"Flows({len(self)} of {int(self.bytes.sum())} B, classes={', '.join(self.classes)}{last})"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.classes, self.class_id, self.bytes, self.start_ps)
 
     def __add__(self, other: "Flows") -> "Flows":
         """Both, merged by start; at equal starts those of the left come first."""

@@ -482,15 +482,15 @@ def test_lists(capsys, monkeypatch):
 
 
 def test_plain_progress_is_sparse(capsys):
-    from penstock_net.cli import _progress
+    from penstock_net import progress as bars
 
     report = SimpleNamespace(time_ps=10**8, end_ps=10**12, packet_hops=0, flows_done=0, flows_total=20, wall_s=0.0, share=0.0)
-    with _progress.Progress("bfc", 10**9) as progress:
+    with bars.Progress("bfc", 10**9) as progress:
         progress(report)
         assert capsys.readouterr().err == ""
-        progress.last -= _progress.PLAIN_EVERY_S
+        progress.last -= bars.PLAIN_EVERY_S
         vars(report).update(time_ps=5 * 10**8, packet_hops=10**7, flows_done=10, wall_s=2.0, share=0.25)
         progress(report)
     assert capsys.readouterr().err == "bfc: 500us of 1ms   5 M hops/s   10/20 flows   0:06 left\n"
     report.time_ps = 2 * 10**9
-    assert _progress.describe(report, progress.pace, 10**9).endswith("draining")
+    assert bars.describe(report, progress.pace, 10**9).endswith("draining")

@@ -133,8 +133,9 @@ def test_sigterm_while_ctrl_c_is_ignored():
 
 REAL = """
 import sys
-from penstock_net.cli import _progress, main
-_progress.PLAIN_EVERY_S = 0.0
+from penstock_net import progress as bars
+from penstock_net.cli import main
+bars.PLAIN_EVERY_S = 0.0
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock_net.cli import _progress
+from penstock_net import progress as bars
 from penstock_net.sim.simulate import simulate
 from penstock_net.sim.work import Work
 from penstock_net.topology import star
@@ -44,7 +44,7 @@ def test_shares_rise_to_one():
 
 
 def pace_of(*points):
-    pace = _progress.Pace()
+    pace = bars.Pace()
     for wall_s, share, hops in points:
         pace.add(SimpleNamespace(wall_s=wall_s, share=share, packet_hops=hops))
     return pace

@@ -1,16 +1,21 @@
-"""Progress of a simulation, or of many: a bar on a terminal; elsewhere a plain line every 10 s, or for each (all on stderr)."""
+"""Progress of a simulation, or of many: a bar on a terminal or in a notebook; elsewhere a plain line every 10 s, or for each.
 
+All on standard error, but for notebooks.
+"""
+
+import html
 import sys
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock_net.sim.simulate import Progress as Report
 
-from penstock_net.cli._output import say
+from penstock_net.stderr import say
 
 PLAIN_EVERY_S = 10.0
 RECENT_S, RECENT = 60.0, 0.2  # what counts for the pace: so long, or that share of the time so far
@@ -83,8 +88,11 @@ class Progress:
         self.last = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        if sys.stderr.isatty():
+        if is_notebook():
+            self.bar = Cell()
+        elif sys.stderr.isatty():
             self.bar = _bar()
+        if self.bar:
             self.task = self.bar.add_task("", total=1.0, label=self.label, text="starting")
             self.bar.start()
         return self
@@ -99,6 +107,55 @@ class Progress:
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:
             self.last = time.monotonic()
             say(f"{self.label}: {describe(report, self.pace, self.duration_ps)}")
+
+
+@contextmanager
+def shown(
+    progress: "Callable[[Report], None] | bool | None", label: str, duration_ps: int
+) -> "Iterator[Callable[[Report], None] | None]":
+    """What is told how far a run is: `progress` itself; a bar, if it is True."""
+    if not isinstance(progress, bool):
+        yield progress
+    elif not progress:
+        yield None
+    else:
+        with Progress(label, duration_ps) as bar:
+            yield bar
+
+
+class Cell:
+    """A bar below a cell of a notebook, which is gone when the run has ended; used as rich's Progress is."""
+
+    def add_task(self, _: str, *, total: float, label: str, text: str) -> int:
+        """Describe what is shown."""
+        self.total, self.label, self.text, self.completed = total, label, text, 0.0
+        return 0
+
+    def start(self) -> None:
+        """Show it."""
+        from IPython.display import HTML, display
+
+        self.html, self.handle = HTML, display(HTML(self.shown()), display_id=True)
+
+    def update(self, _: int, *, completed: float, text: str) -> None:
+        """Show how far it is."""
+        self.completed, self.text = completed, text
+        self.handle.update(self.html(self.shown()))
+
+    def stop(self) -> None:
+        """Remove it."""
+        self.handle.update(self.html(""))
+
+    def shown(self) -> str:
+        """The bar as HTML."""
+        bar = f'<progress value="{self.completed:.4f}" max="{self.total:g}"></progress>'
+        return f"<div>{html.escape(self.label)} {bar} {html.escape(self.text)}</div>"
+
+
+def is_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 class Count:
