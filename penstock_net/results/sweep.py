@@ -162,9 +162,29 @@ class Sweep:
         return bool(self.runs.height > self.runs.select(*self.parameters, SCHEME).n_unique())
 
     def where(self, **values: Any) -> "Sweep":
-        """The part of the sweep in which parameters, schemes or seeds have these values ("." is written "__")."""
-        conditions = [pl.col(name.replace("__", ".")) == value for name, value in values.items()]
-        return Sweep(self.path, self.runs.filter(*conditions), self.parameters)
+        """The runs whose parameters, scheme or seed have these values: `where(load=0.7, scheme=["bfc", "hpcc"])`.
+
+        A parameter is named in whole ("." is written "__") or by the end of its name; of several values any counts.
+        SpecError: no such parameter, more than one, a value that no run has.
+        """
+        runs = self.runs
+        for given, value in values.items():
+            name = self.parameter(given.replace("__", "."), (*self.parameters, SCHEME, SEED))
+            known = self.runs[name].unique(maintain_order=True).to_list()
+            wanted = list(value) if isinstance(value, (list, tuple, set, range)) else [value]
+            if missing := [each for each in wanted if each not in known]:
+                raise SpecError("no run of the sweep has it", path=name, value=missing[0], remedy=nearest(missing[0], known))
+            runs = runs.filter(pl.col(name).is_in(wanted))
+        return Sweep(self.path, runs, self.parameters)
+
+    def parameter(self, name: str, known: Sequence[str] | None = None) -> str:
+        """The parameter (or one of `known`) of this name, or whose name ends so.  SpecError: there is none, or more than one."""
+        known = self.parameters if known is None else known
+        found = [each for each in known if each == name] or [each for each in known if each.endswith(f".{name}")]
+        if len(found) == 1:
+            return found[0]
+        rule = "which of them?" if found else "the sweep has no such parameter"
+        raise SpecError(rule, path="parameter", value=name, remedy=" or ".join(found) if found else nearest(name, known))
 
     def __iter__(self) -> Iterator[tuple[dict[str, Any], Run]]:
         """Every run with its row of `runs`; one is in memory at a time."""

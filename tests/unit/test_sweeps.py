@@ -148,6 +148,23 @@ def test_means_of_a_sweep(tmp_path):
     assert sweep.where(scheme="bfc", workload__0__load=0.5).runs.height == 3
 
 
+def test_parts_of_a_sweep(tmp_path):
+    sweep = sweep_of(tmp_path, ROWS)
+    assert len(sweep.where(load=0.5)) == 4 and len(sweep.where(load=[0.5, 0.7], scheme=("bfc", "hpcc"))) == len(sweep)
+    assert len(sweep.where(seed=range(1, 2))) == sweep.runs["seed"].to_list().count(1)
+    for wrong, rule in (
+        ({"load": 0.6}, "workload.0.load = 0.6: no run of the sweep has it; known: 0.5, 0.7"),
+        ({"scheme": ["bfc", "homa"]}, 'scheme = "homa": no run of the sweep has it; known: bfc, hpcc'),
+        ({"laod": 0.5}, 'parameter = "laod": the sweep has no such parameter; known: scheme, seed, workload.0.load'),
+    ):
+        with pytest.raises(SpecError) as refused:
+            sweep.where(**wrong)
+        assert str(refused.value) == rule
+    two = Sweep(sweep.path, sweep.runs.with_columns(pl.lit(1).alias("workload.1.load")), (*sweep.parameters, "workload.1.load"))
+    with pytest.raises(SpecError, match=r"which of them\?; workload.0.load or workload.1.load"):
+        two.where(load=0.5)
+
+
 def test_the_table_of_a_sweep(tmp_path):
     text = sweeps.text(sweep_of(tmp_path, ROWS))
     assert "5.00 ± 8.96" in text and "bfc" in text and "workload.0.load" in text.splitlines()[0]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock_net.errors import SpecError, nearest
+from penstock_net.errors import SpecError
 from penstock_net.report.plots.canvas import active, canvas, draw_bars, draw_lines, legend, looks_of, window_text
 from penstock_net.report.plots.flows import flow_caption, slowdown_axes
 from penstock_net.report.plots.select import Class, FlowFilter
@@ -108,14 +108,11 @@ def axis_of(statistic: str) -> tuple[str, float]:
 def parameter_of(sweep: Sweep, name: str | None) -> str:
     """The parameter of a sweep of this name, or whose name ends so; None: the only one."""
     known = sweep.parameters
-    found = [parameter for parameter in known if name is None or parameter == name or parameter.endswith(f".{name}")]
-    if len(found) == 1:
-        return found[0]
     if not known:
         raise SpecError("the sweep varies schemes and seeds only", path="x", remedy="penstock plot slowdown draws it")
-    rule = "which parameter?" if name is None else "the sweep has no such parameter" if not found else "which of them?"
-    remedy = f"give --x {' or '.join(found or known)}" if name is None or found else nearest(name, known)
-    raise SpecError(rule, path="x", value="" if name is None else name, remedy=remedy)
+    if name is None and len(known) > 1:
+        raise SpecError("which parameter?", path="x", value="", remedy=f"give --x {' or '.join(known)}")
+    return known[0] if name is None else sweep.parameter(name)
 
 
 def lines_of(sweep: Sweep, without: str = "") -> list[tuple[str, dict[str, Any]]]:
