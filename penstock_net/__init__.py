@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from penstock_net.sim.config import Measure as Measure
     from penstock_net.sim.simulate import simulate as simulate
     from penstock_net.spec import load_spec as load_spec
+    from penstock_net.sweeps.sweep import SweepFailed as SweepFailed
+    from penstock_net.sweeps.sweep import sweep as sweep
     from penstock_net.topology import Topology as Topology
     from penstock_net.topology import behind_vswitches as behind_vswitches
     from penstock_net.topology import from_file as from_file
@@ -64,6 +66,7 @@ _HOMES = {
     "penstock_net.composition": ("Scheme",),
     "penstock_net.sim.simulate": ("simulate",),
     "penstock_net.spec": ("load_spec",),
+    "penstock_net.sweeps.sweep": ("SweepFailed", "sweep"),
     "penstock_net.topology": ("Topology", "behind_vswitches", "from_file", "with_receivers"),
     "penstock_net.workload": ("Flows", "SizeDistribution", "flows_from_csv"),
 }

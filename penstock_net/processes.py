@@ -3,9 +3,12 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,7 +24,8 @@ def each(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(calls)) or 1, context, _begin)
     try:
-        futures = {pool.submit(function, *arguments): key for key, arguments in calls}
+        with _without_main():
+            futures = {pool.submit(function, *arguments): key for key, arguments in calls}
         for future in as_completed(futures):
             yield futures[future], future
     except BaseException:
@@ -30,6 +34,17 @@ def each(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Have processes that begin not run the caller's own script, which need not be written for it: they call nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _begin() -> None:

@@ -88,10 +88,7 @@ class Progress:
         self.last = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        if is_notebook():
-            self.bar = Cell()
-        elif sys.stderr.isatty():
-            self.bar = _bar()
+        self.bar = _bar()
         if self.bar:
             self.task = self.bar.add_task("", total=1.0, label=self.label, text="starting")
             self.bar.start()
@@ -129,6 +126,7 @@ class Cell:
     def add_task(self, _: str, *, total: float, label: str, text: str) -> int:
         """Describe what is shown."""
         self.total, self.label, self.text, self.completed = total, label, text, 0.0
+        self.handle: Any = None
         return 0
 
     def start(self) -> None:
@@ -140,7 +138,8 @@ class Cell:
     def update(self, _: int, *, completed: float, text: str) -> None:
         """Show how far it is."""
         self.completed, self.text = completed, text
-        self.handle.update(self.html(self.shown()))
+        if self.handle:
+            self.handle.update(self.html(self.shown()))
 
     def stop(self) -> None:
         """Remove it."""
@@ -159,17 +158,17 @@ def is_notebook() -> bool:
 
 
 class Count:
-    """`with Count(40, finished) as count: count.show(finished)`: a bar of the runs that are finished, on a terminal only."""
+    """`with Count(40, finished) as count: count.show(finished)`: a bar of the runs that are finished, where bars can be shown."""
 
-    def __init__(self, total: int, finished: int) -> None:
-        self.total, self.finished = total, finished
+    def __init__(self, total: int, finished: int, *, shown: bool = True) -> None:
+        self.total, self.finished, self.shown = total, finished, shown
         self.bar: Any = None
         self.task: Any = None
 
     def __enter__(self) -> "Count":
-        if sys.stderr.isatty():
-            self.bar = _bar()
-            self.task = self.bar.add_task("", total=self.total, completed=self.finished, label="runs", text="")
+        self.bar = _bar() if self.shown else None
+        if self.bar:
+            self.task = self.bar.add_task("", total=self.total, label="runs", text="")
             self.show(self.finished)
             self.bar.start()
         return self
@@ -184,6 +183,11 @@ class Count:
 
 
 def _bar() -> Any:
+    """What shows a bar here; None: nothing does."""
+    if is_notebook():
+        return Cell()
+    if not sys.stderr.isatty():
+        return None
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

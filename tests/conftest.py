@@ -72,6 +72,7 @@ REAL_TIME = (
     "unit/test_run_directory.py::test_the_wall_time_begins_after_compiling",
     "unit/test_start.py",
     "unit/test_style.py",
+    "unit/test_sweep_from_python.py::test_processes_of_a_script_that_is_not_guarded",
     "unit/test_tampered.py",
     "unit/test_trace.py",
 )

@@ -11,8 +11,9 @@ import typer
 from typer.core import TyperGroup
 
 from penstock_net.cli import _signals
-from penstock_net.cli._output import fail, warnings_as_lines
+from penstock_net.cli._output import fail
 from penstock_net.errors import PenstockError, SpecError, nearest
+from penstock_net.stderr import warnings_as_lines
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

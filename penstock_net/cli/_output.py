@@ -3,19 +3,9 @@
 import io
 import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from penstock_net.stderr import say
-
-
-@contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Warnings of Python as `warning: ...`, without their place in penstock's code."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: say(f"warning: {message}")
-        yield
 
 
 def open_all() -> None:

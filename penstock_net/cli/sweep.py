@@ -1,17 +1,12 @@
 """penstock sweep"""
 
-import itertools
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock_net.cli import _signals
-from penstock_net.errors import PenstockError, SpecError
-from penstock_net.stderr import say
+from penstock_net.errors import SpecError
 
 
 def command(
@@ -69,88 +64,25 @@ def command(
     configuration describes it. Workers need this penstock and get the files that the spec names. The runs of a worker that
     ends go to others. If the scheduler or all workers stay away for a minute the command ends, status 1.
     """
-    from penstock_net.cli._jobs import Job
-    from penstock_net.cli._workers import backend
-    from penstock_net.progress import Count
     from penstock_net.report import sweeps
-    from penstock_net.results.rundir import check_writable, damage, is_run, locked, recover
     from penstock_net.results.sweep import FILE, Sweep
     from penstock_net.spec import load_spec
+    from penstock_net.sweeps.points import points_of
+    from penstock_net.sweeps.sweep import check, execute
+    from penstock_net.sweeps.workers import backend
 
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
     axes = _axes(param, seeds)
     _check_sets(set_, axes)
-    points = list(_points(spec, axes, set_))
+    points = list(points_of(spec, axes, set_))
     run_all = backend(on, workers)
-    check_writable(out / "probe")
-    failed: list[str] = []
-    with _signals.as_ctrl_c(), locked(out):
-        for point in points:
-            recover(out / point.key)
-        wrong = {point.key: damage(out / point.key) for point in points if is_run(out / point.key)}
-        todo = {point.key: point for point in points if wrong.get(point.key, "no run")}
-        finished = len(points) - len(todo)
-        say(f"{len(points)} runs, {finished} of them finished before")
-        for damaged in filter(None, wrong.values()):
-            say(f"{damaged}; it runs again")
-        if others := _of_other_code(points, out):
-            say(f"{len(others)} runs in {out} are not used: {others[0]}")
-        jobs = [Job(point.toml, key, out / key) for key, point in todo.items()]
-        try:
-            with Count(len(points), finished) as count, closing(run_all(jobs, force)) as ended:
-                for job, problem in ended:
-                    finished += not problem
-                    state = f"failed: {problem}" if problem else "done"
-                    say(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
-                    count.show(finished)
-                    if problem:
-                        failed.append(problem)
-        except KeyboardInterrupt:
-            say("interrupted; repeat the same command to resume")
-            raise
-        finally:
-            table = summarise(points, out)
+    with _signals.as_ctrl_c():
+        table, failed = execute(points, out, run_all, force)
     if table.height:
         typer.echo(sweeps.text(Sweep.load(out)))
     typer.echo(f"{table.height} of {len(points)} runs in {out / FILE}")
-    if failed:
-        raise SweepFailed(f"{len(failed)} of {len(points)} runs failed, the first with: {failed[0]}")
-
-
-def _of_other_code(points: list["Point"], out: Path) -> list[str]:
-    """Why runs of these specs that lie in the folder are not those of the sweep."""
-    from penstock_net.identity import made_by_another
-    from penstock_net.results.rundir import runs_below, summary_of
-
-    keys = {point.key for point in points}
-    code = {point.stamp["spec_key"]: point.stamp["code"] for point in points}
-    made = [summary_of(path) for path in runs_below(out) if path.name not in keys]
-    known = [each for each in made if each.get("spec_key") in code and "code" in each]
-    return [made_by_another(each["code"], code[each["spec_key"]]) for each in known]
-
-
-class SweepFailed(PenstockError):
-    """Some points of a sweep did not finish."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run of the sweep: the varied keys and their values, its scheme and seed, its identity, and the whole spec as text."""
-
-    values: dict[str, Any]
-    scheme: str
-    seed: int
-    stamp: dict[str, Any]
-    toml: str
-
-    @property
-    def key(self) -> str:
-        return str(self.stamp["key"])
-
-    def label(self) -> str:
-        """The varied values and the scheme, for messages."""
-        return "  ".join([*(f"{k}={v}" for k, v in self.values.items()), self.scheme])
+    check(points, failed)
 
 
 def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
@@ -179,66 +111,3 @@ def _check_sets(sets: list[str], axes: dict[str, list[str]]) -> None:
     for given in sets:
         if given.partition("=")[0].strip() in axes:
             raise SpecError("this key varies", remedy="leave --set out, or --seeds or --param of it", place=f"--set {given}")
-
-
-def _points(spec: str, axes: dict[str, list[str]], sets: list[str]) -> Iterator[Point]:
-    """All combinations, each checked as far as that is quick: spec, schemes, topology."""
-    from penstock_net import identity
-    from penstock_net.spec import load_spec
-
-    seen: set[str] = set()
-    topologies: set[str] = set()
-    for combination in itertools.product(*axes.values()):
-        values = dict(zip(axes, combination))
-        chosen = [values["scheme"]] if "scheme" in values else []
-        varied = [f"{key}={value}" for key, value in values.items() if key != "scheme"]
-        loaded = load_spec(spec, sets=[*sets, *varied], schemes=chosen)
-        topology = str(loaded.topology)
-        if topology not in topologies:
-            topologies.add(topology)
-            loaded.build_topology()
-        for table in loaded.schemes:
-            loaded.build_scheme(table)
-            single = loaded.only(table)
-            stamp = identity.stamp(single)
-            if stamp["key"] in seen:
-                raise SpecError(f"--param: two combinations are the same run ({', '.join(varied) or table.name})")
-            seen.add(stamp["key"])
-            varied_here = {k: v for k, v in values.items() if k != "scheme"}
-            yield Point(varied_here, loaded.label(table), loaded.run.seed, stamp, single.to_toml())
-
-
-def summarise(points: list[Point], out: Path) -> Any:
-    """Write DIR/sweep.parquet: the varied values, the comparison's columns, the seed and the key of every finished run."""
-    import polars as pl
-
-    from penstock_net.report import tables
-    from penstock_net.results.run import Run
-    from penstock_net.results.rundir import is_whole
-    from penstock_net.results.sweep import KEY, SCHEME, SEED, write_table
-
-    rows = []
-    for point in points:
-        if is_whole(out / point.key):
-            rows.append(
-                {
-                    **{k: _typed(v) for k, v in point.values.items()},
-                    **tables.row(Run.load(out / point.key)),
-                    SCHEME: point.scheme,
-                    SEED: point.seed,
-                    KEY: point.key,
-                }
-            )
-    table = pl.DataFrame(rows, infer_schema_length=None, strict=False)
-    if rows:
-        write_table(out, table)
-    return table
-
-
-def _typed(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text

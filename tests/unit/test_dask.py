@@ -17,9 +17,10 @@ import polars as pl
 import pytest
 from usual_signals import usual_signals
 
-from penstock_net.cli import _clusters, _dask, _remote, main
-from penstock_net.cli._jobs import Job
+from penstock_net.cli import main
 from penstock_net.results.rundir import is_run, runs_below
+from penstock_net.sweeps import clusters, dask_runs, remote
+from penstock_net.sweeps.jobs import Job
 
 pytest.importorskip("distributed", reason='sweeps on a cluster need pip install "penstock-net[dask]"')
 
@@ -47,7 +48,13 @@ load = 0.5
 load_on = "host"
 """
 OF_THE_MACHINE = ("wall_s", "packet_hops_per_s", "peak_memory_bytes")
-SWEEP = "import sys; from penstock_net.cli import _dask, main; _dask.AWAY_S = float(sys.argv.pop(1)); sys.exit(main())"
+SWEEP = """
+import sys
+from penstock_net.cli import main
+from penstock_net.sweeps import dask_runs
+dask_runs.AWAY_S = float(sys.argv.pop(1))
+sys.exit(main())
+"""
 
 
 class Cluster:
@@ -272,7 +279,7 @@ def test_workers_with_another_penstock_or_none(cluster: Cluster):
     cluster.worker(path=cluster.lacking("there is none"))
     cluster.worker(path=cluster.other("9.9"))
     cluster.until_workers(2)
-    version, sources = _remote.identity()
+    version, sources = remote.identity()
     ours = f"this command has penstock {version} (code {sources})"
     said = cluster.end(cluster.sweep("--seeds", "3"), 2)
     assert f"has no penstock, {ours}" in said and f"has penstock 9.9 (code {sources}), {ours}" in said
@@ -314,7 +321,7 @@ def test_all_workers_stay_away(cluster: Cluster):
 
 
 def test_no_scheduler(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(_dask, "CONNECT_S", 0.5)
+    monkeypatch.setattr(dask_runs, "CONNECT_S", 0.5)
     assert main(["sweep", "quickstart", "--seeds", "2", "--on", "dask://127.0.0.1:1", "--out", str(tmp_path / "out")]) == 2
     assert "tcp://127.0.0.1:1: no scheduler answers" in capsys.readouterr().err
 
@@ -339,8 +346,8 @@ class Client:
 
 
 def session(client: Client, jobs: int) -> Any:
-    work = _dask._Work(deque(Job(SPEC, f"{i}", Path(f"{i}")) for i in range(jobs)), False)
-    return _dask._Session(client, _clusters.Place("tcp://a:1"), work)
+    work = dask_runs._Work(deque(Job(SPEC, f"{i}", Path(f"{i}")) for i in range(jobs)), False)
+    return dask_runs._Session(client, clusters.Place("tcp://a:1"), work)
 
 
 def test_a_worker_gets_one_run_at_a_time():
@@ -383,11 +390,11 @@ def test_other_code_is_another_identity(monkeypatch):
     from penstock_net import identity
 
     def hashed() -> str:
-        _remote.identity.cache_clear()
-        return _remote.identity()[1]
+        remote.identity.cache_clear()
+        return remote.identity()[1]
 
     before = hashed()
     assert hashed() == before
     monkeypatch.setattr(identity, "code_hash", lambda schemes: "other")
     assert hashed() == "other" != before
-    _remote.identity.cache_clear()
+    remote.identity.cache_clear()

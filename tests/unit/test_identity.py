@@ -163,6 +163,9 @@ def test_what_simulates_is_what_the_simulator_imports():
         "version.py": "a number",
         "trace": "pictures of a run",
         "report": "pages",
+        "notebook.py": "tables",
+        "progress.py": "bars",
+        "stderr.py": "messages",
     }
     assert _reached("sim/simulate.py") <= {*identity.SIMULATES, *decides_nothing, "schemes", "__init__.py"}
     assert set(identity.SIMULATES) <= _reached("spec/__init__.py") | _reached("sim/simulate.py")

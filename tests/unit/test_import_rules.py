@@ -42,6 +42,7 @@ FOLDERS = [
     "advise",
     "report.plots",
     "report",
+    "sweeps",
     "testing",
     "cli",
 ]

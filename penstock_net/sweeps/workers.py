@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from penstock_net.cli._jobs import Backend, Ended, Job, Problem, compute, problem_of
-from penstock_net.cli._output import warnings_as_lines
 from penstock_net.errors import PenstockError
 from penstock_net.scratch import on_disk
+from penstock_net.stderr import warnings_as_lines
+from penstock_net.sweeps.jobs import Backend, Ended, Job, Problem, compute, problem_of
 
 
 def backend(on: str, workers: int | None) -> Backend:
@@ -15,8 +15,8 @@ def backend(on: str, workers: int | None) -> Backend:
     if on == "local":
         processes = workers or os.cpu_count() or 1
         return _here if processes == 1 else lambda jobs, force: _processes(jobs, force, processes)
-    from penstock_net.cli._clusters import cluster_of
-    from penstock_net.cli._dask import simulate
+    from penstock_net.sweeps.clusters import cluster_of
+    from penstock_net.sweeps.dask_runs import simulate
 
     cluster = cluster_of(on, workers)
     return lambda jobs, force: simulate(jobs, force, cluster)

@@ -51,10 +51,10 @@ def simulate(expected: Identity, *job: Any) -> Outcome:
 
 def _simulate(task: str, toml: str, inputs: Mapping[str, bytes], key: str, force: bool) -> Outcome:
     """Simulate a spec in a folder with the files that it names; the content of the run directory.  `task`: Dask's key."""
-    from penstock_net.cli._jobs import compute
     from penstock_net.results.rundir import write_inputs
     from penstock_net.scratch import on_disk
     from penstock_net.spec import parse_spec
+    from penstock_net.sweeps.jobs import compute
 
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         here = Path(folder)

@@ -19,11 +19,11 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from penstock_net.cli import _remote
-from penstock_net.cli._clusters import Cluster, Place
-from penstock_net.cli._jobs import Ended, Job, Problem, problem_of
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.stderr import say
+from penstock_net.sweeps import remote
+from penstock_net.sweeps.clusters import Cluster, Place
+from penstock_net.sweeps.jobs import Ended, Job, Problem, problem_of
 
 POLL_S = 1.0  # between two looks at the workers
 CONNECT_S = 10.0  # so long the scheduler may take to answer
@@ -201,7 +201,7 @@ class _Session:
 
     def refuse(self, given: _Given, has: str) -> None:
         """Use a worker no more; its job goes to another."""
-        ours = _text(_remote.identity())
+        ours = _text(remote.identity())
         self.refused[given.address] = f"{given.address} has {has}, this command has {ours}"
         say(f"a worker is not used: {self.refused[given.address]}")
         self.work.waiting.appendleft(given.job)
@@ -221,7 +221,7 @@ class _Session:
 
         key = f"penstock-{job.key}-{uuid4().hex[:8]}"
         text, inputs = parse_spec(job.toml).portable()
-        task = _remote.call(_remote.identity(), key, text, inputs, job.key, self.work.force)
+        task = remote.call(remote.identity(), key, text, inputs, job.key, self.work.force)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large tasks: they hold the files that the spec names
             future = self.client.submit(pickle.loads, task, key=key, pure=False, workers=[address], allow_other_workers=False)
@@ -269,7 +269,7 @@ class _Session:
         return f"penstock {there}, of which this cannot be used: {error}" if isinstance(there, str) else "no penstock"
 
 
-def _text(identity: _remote.Identity) -> str:
+def _text(identity: remote.Identity) -> str:
     return f"penstock {identity[0]} (code {identity[1]})"
 
 

@@ -1,0 +1,167 @@
+"""`sweep` simulates every combination of parameter values and seeds, as the command does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.identity import made_by_another
+from penstock_net.inputs import as_path
+from penstock_net.progress import Count
+from penstock_net.report import tables
+from penstock_net.results.run import Run
+from penstock_net.results.rundir import check_writable, damage, is_run, is_whole, locked, recover, runs_below, summary_of
+from penstock_net.results.sweep import KEY, SCHEME, SEED, SEED_KEY, Sweep, write_table
+from penstock_net.spec import load_spec
+from penstock_net.stderr import say
+from penstock_net.sweeps.jobs import Backend, Job
+from penstock_net.sweeps.points import Point, points_of
+from penstock_net.sweeps.workers import backend
+
+
+class SweepFailed(PenstockError):
+    """Some points of a sweep did not finish."""
+
+
+def sweep(
+    spec: str | Path,
+    params: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    sets: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    on: str = "local",
+    workers: int | None = None,
+    force: bool = False,
+    progress: bool = True,
+) -> Sweep:
+    """Simulate every combination of parameter values and seeds, as `penstock sweep` does; finished runs are not repeated.
+
+    spec      a TOML file, a run directory or a preset
+    params    the values of each key that varies: {"workload.0.load": [0.5, 0.7], "scheme": ["bfc", "hpcc"]}
+    seeds     so many seeds, from 1; or the seeds
+    sets      keys that have another value than in `spec`, in all runs
+    out       the folder of the sweep, by default runs/NAME-sweep: the same as that of the command, which may go on with it
+    on        where to simulate: "local", "dask://HOST:PORT", "slurm", "kubernetes"
+    workers   local: processes, by default one per core
+    force     allow a load above 1
+    progress  a line for each run that has ended, on standard error, and a bar
+
+    Ctrl-C raises KeyboardInterrupt: the same call goes on where it was.
+    SpecError: nothing varies, no such key, bad values.  SweepFailed: some runs failed; the others are in `out`.
+    """
+    axes = {key: _texts(values, key) for key, values in (params or {}).items()}
+    if seeds is not None:
+        if SEED_KEY in axes:
+            raise SpecError("and params of run.seed are the same", path="seeds", remedy="give one of them")
+        axes[SEED_KEY] = _texts(range(1, seeds + 1) if isinstance(seeds, int) else seeds, "seeds")
+    if not axes:
+        raise SpecError("nothing varies", path="params", remedy='give seeds = 10, or params = {"workload.0.load": [0.5, 0.7]}')
+    if both := [key for key in sets or {} if key in axes]:
+        raise SpecError("this key varies", path=f"sets.{both[0]}", remedy="leave it out of sets, or of params and seeds")
+    folder = Path("runs") / f"{load_spec(spec).name}-sweep" if out is None else as_path(out, "out", "the folder of a sweep")
+    points = list(points_of(spec, axes, [f"{key}={_text(value, key)}" for key, value in (sets or {}).items()]))
+    table, failed = execute(points, folder, backend(on, workers), force, say if progress else _silent)
+    check(points, failed)
+    return Sweep.load(folder) if table.height else Sweep(folder, table, ())
+
+
+def _texts(values: Any, key: str) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+        raise SpecError("must be a list of values", path=f"params.{key}", value=values, remedy=f'such as {{"{key}": [...]}}')
+    return [_text(value, key) for value in values]
+
+
+def _text(value: Any, key: str) -> str:
+    """A value as after "=" in a spec."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise SpecError("must be a number, a text or true or false", path=key, value=value, remedy="write others as TOML in a text")
+
+
+def _silent(text: str) -> None:
+    """Say nothing."""
+
+
+def execute(
+    points: list[Point], out: Path, run_all: Backend, force: bool, tell: Callable[[str], None] = say
+) -> tuple[pl.DataFrame, list[str]]:
+    """Simulate what is missing of a sweep in its folder; the table of the finished runs, and why others failed."""
+    check_writable(out / "probe")
+    failed: list[str] = []
+    with locked(out):
+        for point in points:
+            recover(out / point.key)
+        wrong = {point.key: damage(out / point.key) for point in points if is_run(out / point.key)}
+        todo = {point.key: point for point in points if wrong.get(point.key, "no run")}
+        finished = len(points) - len(todo)
+        tell(f"{len(points)} runs, {finished} of them finished before")
+        for damaged in filter(None, wrong.values()):
+            tell(f"{damaged}; it runs again")
+        if others := _of_other_code(points, out):
+            tell(f"{len(others)} runs in {out} are not used: {others[0]}")
+        jobs = [Job(point.toml, key, out / key) for key, point in todo.items()]
+        try:
+            with Count(len(points), finished, shown=tell is not _silent) as count, closing(run_all(jobs, force)) as ended:
+                for job, problem in ended:
+                    finished += not problem
+                    state = f"failed: {problem}" if problem else "done"
+                    tell(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
+                    count.show(finished)
+                    if problem:
+                        failed.append(problem)
+        except KeyboardInterrupt:
+            tell("interrupted; repeat the same command to resume")
+            raise
+        finally:
+            table = summarise(points, out)
+    return table, failed
+
+
+def check(points: list[Point], failed: list[str]) -> None:
+    """SweepFailed if some runs have failed."""
+    if failed:
+        raise SweepFailed(f"{len(failed)} of {len(points)} runs failed, the first with: {failed[0]}")
+
+
+def _of_other_code(points: list[Point], out: Path) -> list[str]:
+    """Why runs of these specs that lie in the folder are not those of the sweep."""
+    keys = {point.key for point in points}
+    code = {point.stamp["spec_key"]: point.stamp["code"] for point in points}
+    made = [summary_of(path) for path in runs_below(out) if path.name not in keys]
+    known = [each for each in made if each.get("spec_key") in code and "code" in each]
+    return [made_by_another(each["code"], code[each["spec_key"]]) for each in known]
+
+
+def summarise(points: list[Point], out: Path) -> pl.DataFrame:
+    """Write DIR/sweep.parquet: the varied values, the comparison's columns, the seed and the key of every finished run."""
+    rows = []
+    for point in points:
+        if is_whole(out / point.key):
+            rows.append(
+                {
+                    **{k: _typed(v) for k, v in point.values.items()},
+                    **tables.row(Run.load(out / point.key)),
+                    SCHEME: point.scheme,
+                    SEED: point.seed,
+                    KEY: point.key,
+                }
+            )
+    table = pl.DataFrame(rows, infer_schema_length=None, strict=False)
+    if rows:
+        write_table(out, table)
+    return table
+
+
+def _typed(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
