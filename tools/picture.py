@@ -14,7 +14,8 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "what users call",
         [
-            ("cli", "a command per file", 2),
+            ("cli", "commands", 1),
+            ("sweeps", "many runs", 1),
             ("report", "tables, plots, pages", 2),
             ("testing", "conformance, bench", 2),
             ("vswitch/client", "capture, plug, top", 2),

@@ -28,7 +28,20 @@ def slowly(topo: Any, flows: Any, *, scheme: Any, progress: Any = None, **rest: 
 if "FAKE_SLOW" in os.environ:
     sys.modules["penstock_net.sim.simulate"].simulate = slowly  # type: ignore[attr-defined]
 
+
+def begin() -> None:
+    """What a worker process does first: it imports this module for it."""
+    BEGIN()
+
+
+from penstock_net import processes  # noqa: E402  (after the fake simulator)
+
+BEGIN = processes._begin
+
 if __name__ == "__main__":
+    import fake_cli
+
     from penstock_net.cli import main
 
+    processes._begin = fake_cli.begin
     sys.exit(main())

@@ -17,10 +17,11 @@ import polars as pl
 import pytest
 from usual_signals import SIGNALS, usual_signals
 
-from penstock_net.cli import _jobs, _signals, main
+from penstock_net.cli import _signals, main
 from penstock_net.errors import SpecError
 from penstock_net.results import rundir
 from penstock_net.results.run import Run
+from penstock_net.sweeps import jobs
 
 HERE = Path(__file__).parent
 
@@ -336,7 +337,7 @@ def test_an_input_that_changes_during_a_sweep(capsys):
     key = text_key(text)
     Path("flows.csv").write_text("b")
     with pytest.raises(SpecError, match="was changed since the sweep began"):
-        _jobs.compute(text, key, False)
+        jobs.compute(text, key, False)
 
 
 def fake_sweep_spec() -> str:
