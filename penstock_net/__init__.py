@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from penstock_net.workload import flows_from_csv as flows_from_csv
     from penstock_net.workload.collectives import *  # noqa: F403
     from penstock_net.workload.generators import *  # noqa: F403
+    from penstock_net.workload.inference import *  # noqa: F403
     from penstock_net.workload.training import *  # noqa: F403
 
     scheme = _parse
@@ -76,6 +77,7 @@ _REGISTRIES = (
     "penstock_net.workload.generators",
     "penstock_net.workload.collectives",
     "penstock_net.workload.training",
+    "penstock_net.workload.inference",
 )
 
 

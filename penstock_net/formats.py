@@ -17,12 +17,13 @@ from penstock_net.errors import SpecError
 _HEAD = 1 << 16  # bytes that are looked at
 _LONG_HEAD = 1 << 20  # of logs and JSON, which may begin with something else
 GOAL_MAGIC = (4223).to_bytes(8, "little")
-TOPOLOGY, FLOWS, SIZES, RECEIVERS, TRACE = "topology", "flows", "sizes", "receivers", "trace"
+TOPOLOGY, FLOWS, SIZES, RECEIVERS, REQUESTS, TRACE = "topology", "flows", "sizes", "receivers", "requests", "trace"
 READ_BY = {
     TOPOLOGY: "give it as file of [topology]",
     FLOWS: 'give it as file of a [[workload]] of kind = "flows"',
     SIZES: 'give it as sizes of a [[workload]] of kind = "poisson"',
     RECEIVERS: "give it as trace of receivers",
+    REQUESTS: 'give it as file of a [[workload]] of kind = "inference"',
     TRACE: "penstock convert makes flows of it",
 }
 
@@ -301,6 +302,22 @@ FORMATS = (
     Format("sizes_csv", "a distribution of flow sizes as CSV", SIZES, "the header bytes,cdf", None, _NOTHING_ELSE),
     Format("rates_csv", "rates of a receiver as CSV", RECEIVERS, "the header time,rate", None, "columns, named with their count"),
     Format(
+        "requests",
+        "a trace of inference requests (Mooncake), in tokens",
+        REQUESTS,
+        "JSON lines with timestamp, input_length, output_length",
+        lambda c: all(c.begins(rb"\s*\{[^\n]*\"" + key) for key in (rb"timestamp\"", rb"input_length\"", rb"output_length\"")),
+        "keys, named with their count",
+    ),
+    Format(
+        "requests_csv",
+        "inference requests as CSV",
+        REQUESTS,
+        "the header arrival_s,input_tokens,output_tokens",
+        None,
+        "columns, named with their count",
+    ),
+    Format(
         "ns2_sizes",
         "a distribution of flow sizes for ns-2, in packets or in bytes, which it does not say",
         "",
@@ -341,17 +358,6 @@ FORMATS = (
         lambda c: c.has_keys("traceEvents"),
         remedy=lambda c: (
             "chakra_trace_link and chakra_converter of mlcommons/chakra make files NAME.0.et of it, which penstock convert reads"
-        ),
-    ),
-    Format(
-        "requests",
-        "a trace of inference requests (Mooncake), in tokens",
-        "",
-        "JSON lines with timestamp, input_length, output_length",
-        lambda c: all(c.begins(rb"\s*\{[^\n]*\"" + key) for key in (rb"timestamp\"", rb"input_length\"", rb"output_length\"")),
-        remedy=lambda c: (
-            "as CSV with the header src,dst,bytes,start_ns a request is a flow from its prefill host to its decode host of "
-            "input_length x the bytes of a token in the KV cache, at timestamp x 1000000 ns"
         ),
     ),
     Format(

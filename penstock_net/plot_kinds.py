@@ -77,6 +77,11 @@ KINDS: dict[str, Kind] = {
         detail="A row per rank: computations above, collectives and messages below, from when the rank enters until it has all "
         "that is for it. The workload must have ranks, as those of [training.md](training.md) do.",
     ),
+    "ttft": Kind(
+        "time to first token of requests to a served model",
+        detail="Bars are the 50th and the 99th percentile, black lines what they would be if messages took no time. The workload "
+        "must have requests, as that of [inference.md](inference.md) does.",
+    ),
     "against": Kind(
         "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
         example="--x load --y short_p99",

@@ -252,6 +252,26 @@ _FRAMES: dict[str, list[Column]] = {
         Column("exposed_ns", "Float64", "ns", "step_ns - compute_ns: communication that no computation hides, and waiting"),
         Column("paused_ns", "Float64", "ns", "paused_ns of the flows that it sent, added up"),
     ],
+    "requests": [
+        Column("request", "Int32", "", "number of the request, in the order of the workload"),
+        Column("arrival_ns", "Float64", "ns", "when it came"),
+        Column("input_tokens", "Int64", "tokens", "of its prompt"),
+        Column("output_tokens", "Int64", "tokens", "of its answer"),
+        Column("prefill", "Int32", "", "the prefill instance that computed its prompt"),
+        Column("decode", "Int32", "", "the decode instance that got its cache"),
+        Column("cached_tokens", "Int64", "tokens", "those of the prompt that were not computed, fetched ones included"),
+        Column("fetched_tokens", "Int64", "tokens", "fetched from the store, in whole blocks"),
+        Column("sent_tokens", "Int64", "tokens", "those whose cache the decode instance did not have"),
+        Column("kv_bytes", "Int64", "B", "their cache, sent from prefill to decode"),
+        Column("queue_ns", "Float64", "ns", "from its arrival until its computation began"),
+        Column("prefill_ns", "Float64", "ns", "from then until its prompt was computed on all ranks; null: not in this run"),
+        Column("transfer_ns", "Float64", "ns", "from then until its whole cache was at the decode instance; null: it was not"),
+        Column("first_token_ns", "Float64", "ns", "when its first token came, first_step after that; null: it did not"),
+        Column("ttft_ns", "Float64", "ns", "time to first token, first_token_ns - arrival_ns"),
+        Column(
+            "ttft_without_network_ns", "Float64", "ns", "the same if messages took no time: queue, prefill and first_step only"
+        ),
+    ],
     "nodes": [
         Column("node", "Int32", "node", "number of the host or switch"),
         Column("name", "String", "", "its name"),
@@ -317,6 +337,7 @@ FILES = {
     "operations": "a row per collective and message of ranks; when the workload has such",
     "timeline": "a row per rank and operation or computation; when the workload has such",
     "ranks": "a row per rank and iteration; when the workload has such",
+    "requests": "a row per request to a served model; when a [[workload]] has kind inference",
     "nodes": "a row per node, in the order of their numbers",
 }
 

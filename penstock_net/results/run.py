@@ -318,12 +318,18 @@ class Run:
         }
         return Frames({name: frame for name, frame in named.items() if frame is not None})
 
+    @property
+    def requests(self) -> pl.DataFrame:
+        """A row per request of kind = "inference".  SpecError: there are none."""
+        return self.frame("requests")
+
     def frame(self, name: str) -> pl.DataFrame:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
         if name in self.frames:
             return self.frames[name]
         switch = {"active_flows": "flows"}.get(name, name)
         how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
+        how = 'give a [[workload]] of kind = "inference"' if name == "requests" else how
         raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
 
     # -- the measurement window

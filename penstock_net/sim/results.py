@@ -17,6 +17,7 @@ from penstock_net import scratch
 from penstock_net.composition import Composition
 from penstock_net.errors import InvariantError
 from penstock_net.results.columns import COLUMNS, PER_FLOW
+from penstock_net.results.requests import request_frame
 from penstock_net.results.run import Run, flow_frame, make_frame, peak_memory
 from penstock_net.results.samples import Grid, Samples
 from penstock_net.results.steps import step_frames, step_summary
@@ -154,7 +155,10 @@ def _run(outcome: Outcome) -> Run:
     ready, per_flow = flow_starts(outcome), outcome.per_flow
     steps: dict[str, pl.DataFrame] = {}
     if flows.operations is not None:
-        steps = step_frames(flows, started(outcome, ready, slice(None)), per_flow["finish"], per_flow["paused"])
+        start = started(outcome, ready, slice(None))
+        steps = step_frames(flows, start, per_flow["finish"], per_flow["paused"])
+        if requests := request_frame(flows, start, per_flow["finish"]):
+            frames["requests"] = requests
     about = summary(outcome) | ({"training": step_summary(steps)} if steps else {}) | outcome.reduced
     topo = outcome.settings.topo
     grid = outcome.logs.grid(topo.hosts, topo.switches) if measure.sample_ps else None

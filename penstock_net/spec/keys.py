@@ -45,7 +45,11 @@ from penstock_net.workload.distributions import COLUMNS as SIZE_COLUMNS
 from penstock_net.workload.flowfile import OPTIONAL, REQUIRED
 from penstock_net.workload.flows import PRIORITIES
 from penstock_net.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
+from penstock_net.workload.inference import CONNECTED, MAX_LAYERS, MAX_SKEW, SENDS
 from penstock_net.workload.placement import PLACEMENTS
+from penstock_net.workload.planning import ASSIGNMENTS
+from penstock_net.workload.requests import COLUMNS as REQUEST_COLUMNS
+from penstock_net.workload.requests import MAX_TOKENS
 from penstock_net.workload.training import SCHEDULES
 
 REQUIRED_KEY = "required"
@@ -328,6 +332,40 @@ KEYS: dict[str, dict[str, Key]] = {
         "class": Key("text", "its classes are this name, followed by /data, /tensor, /pipeline or /expert"),
         "priority": _PRIORITY,
     },
+    "workload.inference": {
+        "file": Key("file", "the [requests](#requests): lines of a trace of Mooncake, or CSV; relative to the spec"),
+        "rate": Key("float", "or so many requests per second, at random times", "> 0"),
+        "input_tokens": Key("list", "of a request's prompt, with `rate`: a number, or several of which each draws one", ">= 1"),
+        "output_tokens": Key("list", "of its answer, in the same way", ">= 0"),
+        "duration": Key("time", "requests come for so long from `start` on; without it until `run.duration`", "> 0"),
+        "requests": Key("int", "at most so many, the first ones", ">= 1"),
+        "prefill": Key("int", "instances for prefill: the first of the hosts", ">= 1"),
+        "decode": Key("int", "instances for decode: the hosts behind them", ">= 1"),
+        "prefill_ranks": Key("int", "hosts of a prefill instance, which hold equal shares of a cache", ">= 1"),
+        "decode_ranks": Key("int", "hosts of a decode instance", ">= 1"),
+        "assign": Key(f"choice {' '.join(ASSIGNMENTS)}", "instances of a request; `prefix`: those that have most of its prefix"),
+        "tokens_per_second": Key("float", "of a prefill instance, which computes one prompt after another", "> 0"),
+        "kv_bytes": Key("size", "of a token in the KV cache, all layers and ranks together", f"1..{MAX_FLOW_BYTES}"),
+        "layers": Key("int", 'equal parts of a cache, with `send = "layer"`', f"1..{MAX_LAYERS}"),
+        "send": Key(f"choice {' '.join(SENDS)}", "the cache is sent when the prompt is computed, or each layer's part at once"),
+        "prefix_cache": Key("bool", "what a prefill instance has is not computed, what a decode instance has is not sent"),
+        "block": Key("int", "tokens of a block that the file names", ">= 1"),
+        "store": Key("int", "hosts, behind all others, that keep what is computed, for prefill instances to fetch", ">= 0"),
+        "first_step": Key("time", "from when the cache is at the decode instance to the first token", ">= 0"),
+        "steps": Key("int", "steps of every decode instance with an exchange among its ranks as experts", ">= 0"),
+        "step": Key("time", "computation of such a step", ">= 0"),
+        "expert_bytes": Key("size", "what a rank sends in a step, and gets back, its own share included", f"0..{MAX_FLOW_BYTES}"),
+        "skew": Key("float", "the k-th most popular expert rank gets a share in proportion to 1 / k^skew", f"0..{MAX_SKEW:g}"),
+        "connections": Key(
+            f"choice {' '.join(CONNECTED)}", "messages from a host to another share a path, congestion state and sequence, or not"
+        ),
+        "hosts": Key("hosts", "hosts that take part; without it the first that are needed"),
+        "placement": Key(f"choice {' '.join(PLACEMENTS)}", "how ranks are put on hosts: in order, over the racks, at random"),
+        "start": Key("time", "when the time of the requests begins", ">= 0"),
+        "seed": _SEED,
+        "class": Key("text", "its classes are this name, followed by /kv, /store or /experts"),
+        "priority": _PRIORITY,
+    },
     "workload.flows": {
         "file": Key("file", "a CSV or Parquet file of flows, or one of the HPCC simulator; relative to the spec"),
         "start": Key("time", "when the first flow starts; others keep their distance to it; without it as the file says", ">= 0"),
@@ -361,6 +399,11 @@ KEYS: dict[str, dict[str, Key]] = {
         "after": Key("words", "flows to wait for, separated by spaces; each ends or starts at this flow's `src`"),
         "gap_ns": Key("ns", "time from the arrival of the last of these to the start", ">= 0"),
         "connection": _CONNECTION,
+    },
+    "requests": {
+        "arrival_s": Key("float", "seconds from `start` until it comes", ">= 0"),
+        "input_tokens": Key("int", "of its prompt", f"1..{MAX_TOKENS}"),
+        "output_tokens": Key("int", "of its answer", f"0..{MAX_TOKENS}"),
     },
     "sizes": {
         "bytes": Key("bytes", "size of a flow, ascending; 0 only where `cdf` is 0", f"0..{MAX_FLOW_BYTES}"),
@@ -492,6 +535,7 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
                 found[f"workload.{kind}"][0][key] = ""
     found["list"] = _columns(LIST_KEYS, ("src", "dst", "bytes")), {}
     found["flows"] = _columns((*REQUIRED, *OPTIONAL), REQUIRED), {}
+    found["requests"] = _columns(REQUEST_COLUMNS, REQUEST_COLUMNS), {}
     found["sizes"] = _columns(SIZE_COLUMNS, SIZE_COLUMNS), {}
     for name, cls in (("measure", Measure), ("host", HostConfig), ("in_network", InNetwork)):
         found[name] = {f.name: _default(f.default) for f in dataclasses.fields(cls)}, described(cls)

@@ -2,7 +2,7 @@
 
     flows = poisson(topo, sizes="google", load=0.6, duration="5ms", seed=1) + incast(topo, fan_in=100, seed=2)
 
-The registry of generators: the lists `__all__` of generators, collectives and training: their names are public,
+The registry of generators: the lists `__all__` of generators, collectives, training and inference: their names are public,
 `[[workload]] kind` accepts those that a table can describe, `penstock workloads` lists them with their defaults.
 """
 
@@ -16,6 +16,7 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import inside, known_keys, one_of, time_ps
 from penstock_net.units import format_time
 from penstock_net.workload import collectives, generators
+from penstock_net.workload import inference as _inference
 from penstock_net.workload import training as _training
 from penstock_net.workload.collectives import *  # noqa: F403
 from penstock_net.workload.collectives import flow_list
@@ -23,6 +24,7 @@ from penstock_net.workload.distributions import SizeDistribution
 from penstock_net.workload.flowfile import flows_from_csv, flows_from_parquet, flows_to_csv, flows_to_parquet
 from penstock_net.workload.flows import Flows
 from penstock_net.workload.generators import *  # noqa: F403
+from penstock_net.workload.inference import *  # noqa: F403
 from penstock_net.workload.training import *  # noqa: F403
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ __all__ += ["flows_from_csv", "flows_from_parquet", "flows_to_csv", "flows_to_pa
 __all__ += generators.__all__
 __all__ += collectives.__all__
 __all__ += _training.__all__
+__all__ += _inference.__all__
 
 
 def _from_file(
@@ -55,7 +58,7 @@ def _from_list(topo: "Topology", *, flows: Sequence[Any], class_name: str = "flo
 
 def _kinds() -> dict[str, Callable[..., Flows]]:
     """The generators that a table can describe: those whose arguments, but for the topology, are keywords."""
-    functions = [getattr(module, name) for module in (generators, collectives, _training) for name in module.__all__]
+    functions = [getattr(module, name) for module in (generators, collectives, _training, _inference) for name in module.__all__]
     described = {f: list(inspect.signature(f).parameters.values())[1:] for f in functions}
     return {f.__name__: f for f, others in described.items() if all(p.kind is p.KEYWORD_ONLY for p in others)}
 

@@ -27,7 +27,10 @@ FIELDS = ("number", *Operation._fields)
 
 
 def to_column(operations: Operations) -> tuple[pl.Series, dict[str, str]]:
-    """The column, and the metadata of the file."""
+    """The column, and the metadata of the file.  SpecError: there are requests, of which neither tells."""
+    if operations.requests is not None:
+        rule = 'the requests of kind = "inference" do not fit into a file of flows'
+        raise SpecError(rule, path="flows", remedy="give the workload itself, or write the flows as CSV, without the requests")
     columns = [list(values) for values in zip(*operations.listed)] or [[] for _ in Operation._fields]
     types = {name: pl.String if name in _TEXT else pl.Int64 for name in Operation._fields}
     listed = pl.DataFrame(dict(zip(Operation._fields, columns)), schema=types).with_row_index("number")

@@ -1,6 +1,7 @@
-"""What flows are part of: collectives, messages and computations of a job whose ranks lie on hosts.
+"""What flows are part of: collectives, messages and computations of a job whose ranks lie on hosts; requests to a served model.
 
-`Flows.operations` has it for workloads that have such steps; `penstock_net.results.steps` makes a run's reports of it.
+`Flows.operations` has it for workloads that have such steps; `penstock_net.results.steps` and `.requests` make a run's reports
+of it.
 """
 
 from dataclasses import dataclass
@@ -39,6 +40,34 @@ class Operation(NamedTuple):
     iteration: int
 
 
+PREFILL, HERE, ROLES = (
+    0,
+    1,
+    2,
+)  # what a flow does for its request: computes its prompt, waits for its cache
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """The requests of a workload.
+
+    part    int64 by flow: request * ROLES + PREFILL or HERE; -1: none of both
+    table   by request, int64: what is known of it before the run, by name
+    """
+
+    part: np.ndarray
+    table: dict[str, np.ndarray]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(next(iter(self.table.values())))
+
+    def chosen(self, flows: np.ndarray) -> "Requests":
+        """Those of some of the flows: a mask, or their numbers in another order."""
+        return Requests(self.part[flows], self.table)
+
+
 @dataclass(frozen=True, eq=False)
 class Operations:
     """The operations of a workload.
@@ -46,11 +75,13 @@ class Operations:
     number   int32 by flow: index into `listed`; NO_OPERATION: none
     listed   the operations
     jobs     by job: int32 array, the host of each rank
+    requests of a served model; None: there are none
     """
 
     number: np.ndarray
     listed: tuple[Operation, ...]
     jobs: tuple[np.ndarray, ...]
+    requests: Requests | None = None
 
     def __post_init__(self) -> None:
         number = np.asarray(self.number, dtype=np.int32)
@@ -66,7 +97,8 @@ class Operations:
 
     def chosen(self, flows: np.ndarray) -> "Operations":
         """Those of some of the flows: a mask, or their numbers in another order."""
-        return Operations(self.number[flows], self.listed, self.jobs)
+        requests = None if self.requests is None else self.requests.chosen(flows)
+        return Operations(self.number[flows], self.listed, self.jobs, requests)
 
     def joined(self, other: "Operations", is_mine: np.ndarray) -> "Operations":
         """Of flows of both, merged; is_mine: bool by merged flow."""
@@ -74,8 +106,23 @@ class Operations:
         number[is_mine] = self.number
         number[~is_mine] = np.where(other.number < 0, NO_OPERATION, other.number + len(self.listed))
         theirs = tuple(operation._replace(job=operation.job + len(self.jobs)) for operation in other.listed)
-        return Operations(number, self.listed + theirs, self.jobs + other.jobs)
+        return Operations(number, self.listed + theirs, self.jobs + other.jobs, _joined(self.requests, other.requests, is_mine))
 
     def content(self) -> list[Any]:
         """All that a hash of it must cover, but for `number`."""
-        return [self.listed, [job.tolist() for job in self.jobs]]
+        own: list[Any] = [self.listed, [job.tolist() for job in self.jobs]]
+        if self.requests is not None:
+            own += [self.requests.part.tolist(), {name: column.tolist() for name, column in self.requests.table.items()}]
+        return own
+
+
+def _joined(ours: Requests | None, theirs: Requests | None, is_mine: np.ndarray) -> Requests | None:
+    """Of flows of both, merged."""
+    both = [(requests, flows) for requests, flows in ((ours, is_mine), (theirs, ~is_mine)) if requests is not None]
+    if not both:
+        return None
+    part, before = np.full(len(is_mine), -1, dtype=np.int64), 0
+    for requests, flows in both:
+        part[flows] = np.where(requests.part < 0, -1, requests.part + before * ROLES)
+        before += requests.count
+    return Requests(part, {name: np.concatenate([requests.table[name] for requests, _ in both]) for name in both[0][0].table})

@@ -20,6 +20,7 @@ PURPOSES = (
     "incast jitter",
     "incast sizes",
     "placement",
+    "experts",
 )
 
 

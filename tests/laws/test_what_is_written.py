@@ -6,6 +6,7 @@ error says both places.
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,8 +231,12 @@ BASES = {
     "workload.incast": {"fan_in": 3, "every": "50us", "size": "3KB"},
     "workload.collective": {"hosts": [0, 1, 2, 3]},
     "workload.training": {"layers": 2, "iterations": 1, "parameters": "3MB", "activations": "1MB", "forward": "1us"},
+    "workload.inference": {"rate": 20000.0, "input_tokens": 50, "output_tokens": 5, "tokens_per_second": 1e6, "kv_bytes": "1KB"},
     "workload.list": {"flows": [[0, 1, "5KB"]]},
 }  # fmt: skip
+MOONCAKE = Path(__file__).parent / "data/requests.jsonl"
+_FILE = {"file": str(MOONCAKE), "rate": None, "input_tokens": None, "output_tokens": None, "block": 4, "prefill": 2}
+_EXPERTS = {"decode_ranks": 4, "expert_bytes": "9KB", "steps": 2}
 VALUES = {
     "run.duration": ("1ms", "2ms"),
     "run.max_time": ("5ms", "6ms"),
@@ -282,9 +287,27 @@ VALUES = {
     "workload.training.microbatches": (1, 2, {"pipeline": 2}),
     "workload.training.placement": ("packed", "strided", {"tensor": 2}),
     "workload.training.seed": (2, 3, {"placement": "random", "tensor": 2}),
+    "workload.inference.file": (str(MOONCAKE), str(MOONCAKE.with_suffix(".csv")), _FILE),
+    "workload.inference.rate": (20000.0, 30000.0),
+    "workload.inference.input_tokens": (50, [50, 60]),
+    "workload.inference.output_tokens": (5, 6),
+    "workload.inference.duration": ("200us", "300us"),
+    "workload.inference.assign": ("least_loaded", "in_turn", {"prefill": 2, "input_tokens": [10, 90]}),
+    "workload.inference.layers": (2, 3, {"send": "layer"}),
+    "workload.inference.send": ("whole", "layer", {"layers": 2}),
+    "workload.inference.prefix_cache": (False, True, _FILE),
+    "workload.inference.block": (4, 5, _FILE),
+    "workload.inference.store": (1, 2, _FILE),
+    "workload.inference.steps": (1, 2, {"decode_ranks": 4, "expert_bytes": "9KB"}),
+    "workload.inference.step": ("3us", "5us", _EXPERTS),
+    "workload.inference.expert_bytes": ("9KB", "8KB", _EXPERTS),
+    "workload.inference.skew": (0.2, 0.3, _EXPERTS),
+    "workload.inference.placement": ("packed", "strided"),
     "workload.list.flows": ([[0, 1, "5KB"]], [[0, 1, "6KB"]]),
 }
 NO_DIFFERENCE = {
+    "workload.inference.output_tokens": "it is in the table of requests, and no flow depends on it",
+    "workload.inference.first_step": "it is in the table of requests, and no flow depends on it",
     "run.threads": "results do not depend on it",
     "workload.training.sendrecv": "its other algorithm needs rails",
 }

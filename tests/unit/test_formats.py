@@ -141,7 +141,6 @@ def test_the_command_prints_the_registry(capsys):
     "name, remedy",
     [
         ("containerlab", "write its 1 link as an edge list, a line each: h0 s0 100Gbps 1us; ..."),
-        ("requests", "a request is a flow from its prefill host to its decode host of input_length x the bytes of a token"),
         ("booksim", 'give a kind: "torus" for mesh and torus'),
         ("sst", "its network is made by a program"),
         ("dot", "networkx.write_graphml(networkx.nx_pydot.read_dot(FILE), OUT)"),

@@ -13,6 +13,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     switches   buffer_cdf, timeseries, active_flows
     ports      link_rate, port, pause_map, pause_time
     ranks      rank_timeline
+    requests   ttft
     agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
 """
@@ -29,6 +30,7 @@ from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, act
 from penstock_net.report.plots.flows import fct_cdf, slowdown, throughput
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
 from penstock_net.report.plots.ranks import rank_timeline
+from penstock_net.report.plots.requests import ttft
 from penstock_net.report.plots.sweeps import against, slowdown_of_sweep
 from penstock_net.report.plots.switches import active_flows, buffer_cdf, timeseries
 from penstock_net.results.run import Run
@@ -65,6 +67,7 @@ __all__ = [
     "styles",
     "throughput",
     "timeseries",
+    "ttft",
 ]
 
 KINDS: dict[str, Callable[..., "Figure"]] = {
@@ -81,6 +84,7 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         timeseries,
         active_flows,
         rank_timeline,
+        ttft,
         against,
     )
 }
