@@ -22,6 +22,7 @@ RUNS = {  # kind -> what it is drawn of, if not of all runs
     "link_rate": "runs/example/bfc runs/example/hpcc",
     "against": "runs/loads",
     "rank_timeline": "runs/training",
+    "ttft": "runs/inference",
     "port": "runs/example/hpcc=HPCC runs/example/dcqcn=DCQCN",
 }
 

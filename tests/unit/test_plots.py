@@ -46,7 +46,7 @@ def recorded() -> list[Run]:
 
 
 # of sweeps: test_sweeps.py; of ranks: test_ranks_are_drawn
-OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "rank_timeline")]
+OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "rank_timeline", "ttft")]
 
 
 @pytest.mark.parametrize("kind", OF_RUNS)
@@ -500,3 +500,38 @@ def test_ranks_are_drawn():
 def test_a_run_without_ranks_is_refused(recorded: list[Run]):
     with pytest.raises(SpecError, match="its workload has no ranks"):
         plots.draw("rank_timeline", recorded[0])
+
+
+def served(scheme: str = "pfc", **given: object) -> Run:
+    topo = ps.star(hosts=2)
+    flows = ps.inference(topo, rate=2000, duration="5ms", input_tokens=[100, 400], output_tokens=1, kv_bytes=1000, **given)
+    return ps.simulate(topo, flows, scheme=scheme)
+
+
+def test_time_to_first_token_is_drawn():
+    runs = [served(name, tokens_per_second=10**6) for name in ("bfc", "pfc")]
+    figure = plots.draw("ttft", *runs)
+    plots.render(figure, "png")
+    (axes,) = figure.axes
+    widths = sorted(bar.get_width() for container in axes.containers for bar in container)
+    expected = [np.percentile(run.requests["ttft_ns"].to_numpy(), p) / 1e6 for run in runs for p in (50, 99)]
+    assert widths == pytest.approx(sorted(expected))
+    without = sorted(float(line[0][0]) for lines in axes.collections for line in lines.get_segments())
+    column = "ttft_without_network_ns"
+    alone = [np.percentile(run.requests[column].to_numpy(), p) / 1e6 for run in runs for p in (50, 99)]
+    assert without == pytest.approx(sorted(alone))
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["bfc", "pfc"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["p50", "p99", "no network"]
+    assert len(plots.ttft(runs[0], percentiles=[90]).axes[0].containers) == 1
+
+
+def test_a_run_without_requests_is_refused(recorded: list[Run]):
+    with pytest.raises(SpecError, match="has no requests; give a"):
+        plots.ttft(*recorded)
+    late = served(tokens_per_second=1.0)
+    unfinished = late.changed(extra={**late.extra, "requests": late.requests.with_columns(ttft_ns=pl.lit(None, pl.Float64))})
+    with pytest.raises(SpecError, match="no request has its first token; let the run drain"):
+        plots.ttft(unfinished)
+    for wrong in ([], [1, 2, 3, 4], [101], "x", 5):
+        with pytest.raises(SpecError, match="percentiles"):
+            plots.ttft(late, percentiles=wrong)

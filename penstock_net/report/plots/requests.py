@@ -42,10 +42,10 @@ def ttft(*runs: Run, percentiles: Any = (50, 99)) -> "Figure":
             colours = [look["color"] for look in styles(runs)]
             axes.barh(at, values, color=colours, alpha=opacity, height=high * 0.9, linewidth=0)
             axes.vlines(without, at - high * 0.45, at + high * 0.45, color="black", linewidth=1.2, zorder=3)
-            axes.barh([], [], color="#555555", alpha=opacity, label=f"p{percentile:g}")
+            axes.plot([], [], color="#555555", alpha=opacity, linewidth=5, label=f"p{percentile:g}")
             for place, value in zip(at, values):
                 axes.annotate(f"{value:.3g}", (value, place), xytext=(3, 0), va="center", fontsize=7, textcoords="offset points")
-        axes.plot([], [], color="black", linewidth=1.2, label="without a network")
+        axes.plot([], [], color="black", linewidth=1.2, label="no network")
         axes.set_yticks(places, [textwrap.fill(run.label, 24) for run in runs])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
