@@ -463,9 +463,7 @@ class Run:
             return [value.mean() if statistic == "mean" else value.max()]
         many = [percentile] if isinstance(percentile, (int, float)) else list(percentile)
         for p in many:
-            if 0 < real(p, "percentile", 0, 100) < 1:
-                rule = "is a share, and percentiles are 0 to 100"
-                raise SpecError(rule, path="percentile", value=p, remedy=f"write {100 * p:g}")
+            checked_percentile(p)
         if isinstance(percentile, (int, float)):
             return [value.quantile(percentile / 100, "linear")]
         return [value.quantile(p / 100, "linear").alias(f"p{p:g}") for p in many]
@@ -541,6 +539,14 @@ class Run:
 
 
 Run.switches = _Switches()  # type: ignore[assignment]
+
+
+def checked_percentile(value: Any, path: str = "percentile") -> float:
+    """A percentile, 0 to 100.  SpecError: it is none, or a share, such as 0.99."""
+    number = real(value, path, 0, 100)
+    if 0 < number < 1:
+        raise SpecError("is a share, and percentiles are 0 to 100", path=path, value=value, remedy=f"write {100 * number:g}")
+    return number
 
 
 def fingerprint(frames: Mapping[str, pl.DataFrame]) -> str:

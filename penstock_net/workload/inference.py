@@ -119,7 +119,10 @@ def inference(
     layers, send = whole(layers, "layers", 1, MAX_LAYERS), one_of(send, "send", SENDS)
     wait = time_ps(first_step, "first_step")
     found = _requests(file, rate, input_tokens, output_tokens, duration, seed, index)
-    within = found if duration is None else [r for r in found if r.arrival_ps < time_ps(duration, "duration", positive=True)]
+    end_ps = MAX_TIME_PS if duration is None else time_ps(duration, "duration", positive=True)
+    within = [request for request in found if request.arrival_ps < end_ps]
+    if plan.store and not any(request.blocks for request in found):
+        raise SpecError("no request names blocks", path="store", value=store, remedy="give a file with hash_ids, or leave it out")
     if not within:
         raise SpecError(f"the first request comes at {format_time(found[0].arrival_ps)}", path="duration", value=duration)
     served = plan.serve(within if requests is None else within[: whole(requests, "requests", 1)])
@@ -221,7 +224,7 @@ class _Job:
     def check(self, served: list[Served]) -> None:
         """SpecError: too many flows, a cache too large for a flow, a time out of range."""
         p, d = len(self.prefill[0]), len(self.decode[0])
-        each = p + self.parts * (p + len(self.pairs)) + d
+        each = p + self.parts * (p + len(self.pairs)) + d + 2 * len(self.store) * p
         if each * len(served) > _MANY:
             rule = f"{len(served)} requests are about {each * len(served)} flows, more than {_MANY}"
             raise SpecError(rule, path="requests", remedy='give fewer, or send = "whole"')
@@ -310,7 +313,7 @@ class _Job:
             found.setdefault(self.store[self.plan.places[block]], []).append(block)
         return sorted(found.items())
 
-    def exchange(self, steps: int, step_ps: int, size: int, skew: float, rng: np.random.Generator) -> None:
+    def exchange(self, steps: int, step_ps: int, size: int, skew: float, rng: "np.random.Generator") -> None:
         """The steps of all decode instances: tokens to the experts and back."""
         n = len(self.decode[0])
         if n < 2:

@@ -6,7 +6,7 @@ A prefill instance computes one prompt after another, in the order of arrival. B
 is of use only if it has all blocks of the request before it. The last token of a prompt is always computed and sent.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -79,15 +79,15 @@ class Plan:
 
     def _serve(self, number: int, request: Request) -> Served:
         now, blocks = request.arrival_ps, self._blocks(request)
-        p = self._choose(number, self.prefill, [self._tokens(self._have(blocks, kept)) for kept in self.kept], True, now)
-        d = self._choose(number, self.decode, [self._tokens(self._have(blocks, brought)) for brought in self.brought], False, now)
+        p = self._choose(number, blocks, self.kept, self.given[0], [max(free, now) for free in self.free])
+        d = self._choose(number, blocks, self.brought, self.given[1], [0] * self.decode)
         own = self._have(blocks, self.kept[p])
         reached = own + self._in_store(blocks[own:], now) if self.store else own
-        cached = min(self._tokens(reached), request.input_tokens - 1)
+        cached = min(reached * self.block, request.input_tokens - 1)
         took = round(Fraction(request.input_tokens - cached) * 10**12 / Fraction(self.tokens_per_second))
         self.free[p] = max(self.free[p], now) + took
         there = self._have(blocks, self.brought[d])
-        sent = request.input_tokens - min(self._tokens(there), request.input_tokens - 1)
+        sent = request.input_tokens - min(there * self.block, request.input_tokens - 1)
         self.given[0][p] += request.input_tokens
         self.given[1][d] += request.input_tokens
         sources = tuple(dict.fromkeys(self.brought[d][block] for block in blocks[:there]))
@@ -104,9 +104,6 @@ class Plan:
         """The whole blocks that its prompt begins with."""
         return request.blocks[: request.input_tokens // self.block] if self.keeps else ()
 
-    def _tokens(self, blocks: int) -> int:
-        return blocks * self.block
-
     @staticmethod
     def _have(blocks: tuple[int, ...], there: Collection[int]) -> int:
         """How many of the blocks are there, up to the first that is not."""
@@ -116,11 +113,11 @@ class Plan:
         """How many of the blocks had been computed by now, up to the first that had not."""
         return next((i for i, block in enumerate(blocks) if self.computed.get(block, now + 1) > now), len(blocks))
 
-    def _choose(self, number: int, many: int, hits: list[int], prefill: bool, now: int) -> int:
+    def _choose(
+        self, number: int, blocks: tuple[int, ...], there: Sequence[Collection[int]], given: list[int], free: list[int]
+    ) -> int:
         """The instance for a request; of equally good ones the lowest."""
         if self.assign == "in_turn":
-            return number % many
-        given = self.given[0 if prefill else 1]
-        load = [(max(self.free[i], now) if prefill else 0, given[i]) for i in range(many)]
-        prefix = [-hit if self.assign == "prefix" else 0 for hit in hits]
-        return min(range(many), key=lambda i: (prefix[i], *load[i], i))
+            return number % len(there)
+        hits = [self._have(blocks, each) if self.assign == "prefix" else 0 for each in there]
+        return min(range(len(there)), key=lambda i: (-hits[i], free[i], given[i], i))

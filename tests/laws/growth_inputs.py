@@ -1,5 +1,6 @@
 """Stages before a run: networks, traffic, files of other programs, what `explain` says of a network."""
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,17 @@ def training(**what: Any) -> Any:
     return stage
 
 
+def inference(requests: int) -> Work:
+    """Of a file, with prefixes and a store."""
+    lines = [
+        {"timestamp": i, "input_length": 100, "output_length": 1, "hash_ids": [i % 7, *range(10 * i + 10, 10 * i + 18)]}
+        for i in range(requests)
+    ]
+    path = made_file(f"{requests}.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    given = {"assign": "prefix", "prefill": 2, "decode": 2, "store": 1, "block": 10, "layers": 2, "send": "layer"}
+    return lambda: ps.inference(ps.star(hosts=8), file=str(path), **given)
+
+
 def chain_until(count: int) -> Work:
     """A chain of flows, the first of which starts too late."""
     start, zeros = np.where(np.arange(count) == 0, 10**9, 0), np.zeros(count)
@@ -479,6 +491,7 @@ STAGES = [
     Stage("broadcast, by ranks", ranks_of("broadcast", "tree"), (16, 3)),
     Stage("all_reduce, tree, by ranks", ranks_of("all_reduce", "tree"), (16, 3)),
     Stage("training, by iterations", training(iterations=None, layers=2), (2, 3)),
+    Stage("inference, by requests", inference, (50, 3)),
     Stage("training, by layers", training(layers=None, iterations=1), (4, 3)),
     Stage("training, by microbatches", training(layers=2, iterations=1, pipeline=2, microbatches=None), (4, 3)),
     Stage("training, by pipelines", training(hosts=None, data=1, layers=64, pipeline=None, iterations=1), (4, 2)),

@@ -10,11 +10,12 @@ from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.spec import keys, parse_spec
 from penstock_net.spec.tables import SECTIONS
 from penstock_net.topology import star
-from penstock_net.workload import SizeDistribution, flows_from_csv
+from penstock_net.workload import SizeDistribution, flows_from_csv, requests
 
 UNITS = {"time": "us", "size": "B", "rate": "bps"}
 HALF = {"time": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
 WORKLOADS = {
+    "inference": {"rate": 20_000.0, "input_tokens": 5, "output_tokens": 1},
     "flows": {"file": "flows.csv"},
     "list": {"flows": [[0, 1, "1KB"]]},
     "poisson": {"load_on": "host", "load": 0.5},
@@ -108,6 +109,7 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         },
         "sizes": {"bytes": 10, "cdf": 1},
         "trace": {"time": "1us", "rate": "1Gbps"},
+        "requests": {"arrival_s": 1, "input_tokens": 5, "output_tokens": 1},
         "links": {"a": "h0", "b": "s0", "rate": "1Gbps", "delay": "1us"},
     }
     if table in rows:
@@ -119,6 +121,8 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         SizeDistribution.load(path)
     elif table == "trace":
         spec(topology={"kind": "star", "receivers": [{"host": 0, "trace": str(path)}]}).build_topology()
+    elif table == "requests":
+        requests.read(path)
     elif table == "links":
         topology.from_file(path)
     else:

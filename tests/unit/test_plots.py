@@ -532,6 +532,6 @@ def test_a_run_without_requests_is_refused(recorded: list[Run]):
     unfinished = late.changed(extra={**late.extra, "requests": late.requests.with_columns(ttft_ns=pl.lit(None, pl.Float64))})
     with pytest.raises(SpecError, match="no request has its first token; let the run drain"):
         plots.ttft(unfinished)
-    for wrong in ([], [1, 2, 3, 4], [101], "x", 5):
+    for wrong in ([], [1, 2, 3, 4], [101], [0.99], "x", 5):
         with pytest.raises(SpecError, match="percentiles"):
             plots.ttft(late, percentiles=wrong)

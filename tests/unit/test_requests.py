@@ -234,6 +234,7 @@ def test_what_serves_a_request(rows, prefill, decode, assign, store):
         ({**SOME, "assign": "best"}, 'assign = "best"'),
         ({**SOME, "send": "part"}, 'send = "part"'),
         ({**SOME, "store": 1, "prefix_cache": False}, "there is nothing to store"),
+        ({**SOME, "store": 1}, "no request names blocks; give a file with hash_ids"),
         ({**SOME, "steps": 3}, "expert_bytes must be given, too"),
         ({**SOME, "expert_bytes": "1KB"}, "steps must be given, too"),
         ({**SOME, "steps": 3, "expert_bytes": "1KB"}, "one rank has all experts"),

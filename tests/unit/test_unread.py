@@ -18,6 +18,7 @@ from penstock_net.errors import SpecError
 from penstock_net.topology import from_file, star
 from penstock_net.workload import SizeDistribution, flows_from_csv
 from penstock_net.workload.flowfile import flows_from_parquet, flows_to_parquet
+from penstock_net.workload.requests import read
 from penstock_net.workload.traces import convert
 
 GRAPHML = """\
@@ -38,6 +39,7 @@ GRAPHML = """\
 </graphml>
 """
 ASTRA = "DATA\n2\na -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 64 1\nb -1 1 ALLREDUCE 8 1 NONE 0 1 ALLREDUCE 32 1\n"
+REQUESTS = '{"timestamp": 12.5, "input_length": 1500, "output_length": 40, "hash_ids": [0, 1]}\n'
 LINKS = "a,b,rate,delay,loss\nh0,s0,40Gbps,500ns,0\nh1,s1,40Gbps,500ns,0\ns0,s1,10Gbps,2us,0.01\n"
 ROWS = "src,dst,bytes,start_ns,class,priority,id,after,gap_ns\n0,1,500,0,x,1,a,,\n1,2,900,5,y,2,b,a,7\n"
 
@@ -87,6 +89,8 @@ CASES = {  # name of the file: its text, what reads it, and what its fields are
     "hpcc_flows.txt": (FLOWS, flows, r"(?<= )\S+"),
     "sizes.csv": ("bytes,cdf\n100,0.5\n900,1\n", sizes, r"bytes|cdf"),
     "rates.csv": ("time,rate\n1us,3Gbps\n9us,7Gbps\n", receiver, r"time|rate"),
+    "requests.jsonl": (REQUESTS, read, r'(?<=")\w+(?=":)'),
+    "requests.csv": ("arrival_s,input_tokens,output_tokens\n0.5,10,1\n", read, r"(?m)\A\w+|(?<=,)[a-z_]{2,}(?=,|$)"),
     "step.goal": (GOAL, trace, r"(?<![\w/*])[a-z_]+(?=[ :])"),
     "c.cm": (HTSIM, trace, rf"(?m)(?<!# ){NAMES}"),
     "layers.txt": (SIMAI, trace, r"[a-z]\w+(?=:)|model_parallel_NPU_group"),

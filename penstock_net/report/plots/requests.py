@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import elements, real
+from penstock_net.inputs import elements
 from penstock_net.report.plots.canvas import active, at_least_one, canvas, legend, styles
-from penstock_net.results.run import Run
+from penstock_net.results.run import Run, checked_percentile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def ttft(*runs: Run, percentiles: Any = (50, 99)) -> "Figure":
     percentiles  up to three, each 0 to 100.   SpecError: a run has no requests, or none has its first token.
     """
     at_least_one(runs)
-    shown = sorted(real(p, "percentiles", 0, 100) for p in elements(percentiles, "percentiles", "such as (50, 99)"))
+    shown = sorted(checked_percentile(p, "percentiles") for p in elements(percentiles, "percentiles", "such as (50, 99)"))
     if not 1 <= len(shown) <= MOST:
         raise SpecError(f"must be one to {MOST} numbers", path="percentiles", value=percentiles)
     tables = [run.requests.select("ttft_ns", "ttft_without_network_ns") for run in runs]
