@@ -180,8 +180,10 @@ def _requests(
     file: Any, rate: Any, input_tokens: Any, output_tokens: Any, duration: Any, seed: int, index: int
 ) -> list[arrivals.Request]:
     """Those of the file, or at random."""
-    if (file is None) == (rate is None):
-        raise SpecError("give it or file, not both" if file else "give it, or file", path="rate", value=rate)
+    if file is None and rate is None:
+        raise SpecError("is missing", path="rate", remedy="give it, or a file of requests")
+    if file is not None and rate is not None:
+        raise SpecError("file is given, too", path="rate", value=rate, remedy="give one of them")
     for path, value in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
         if file is not None and value is not None:
             raise SpecError("the file says it", path=path, value=value, remedy="leave it out")

@@ -217,8 +217,8 @@ def test_what_serves_a_request(rows, prefill, decode, assign, store):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "rate"),
-        ({"file": "x", "rate": 5.0}, "give it or file, not both"),
+        ({}, "rate: is missing; give it, or a file of requests"),
+        ({"file": "x", "rate": 5.0}, "rate = 5.0: file is given, too"),
         ({"file": "nowhere"}, 'nowhere": cannot be read'),
         ({**SOME, "input_tokens": None}, "input_tokens: is missing"),
         ({**SOME, "input_tokens": []}, "input_tokens: the list is empty"),

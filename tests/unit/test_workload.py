@@ -437,6 +437,7 @@ def test_a_source_that_starts_later_ends_with_the_run():
 def test_every_kind_can_be_built(tmp_path):
     (tmp_path / "f.csv").write_text("src,dst,bytes,start_ns\n0,1,10,0\n")
     more = {"flows": {"file": str(tmp_path / "f.csv")}, "list": {"flows": [[0, 1, "1MB", "0s"]]}}
+    more["inference"] = {"rate": 20_000, "input_tokens": 5, "output_tokens": 1}
     for kind in KINDS:
         assert len(build({"kind": kind, **more.get(kind, {})}, SMALL, MS, 1)) > 0
     assert len(build([], SMALL, MS, 1)) == 0
