@@ -28,6 +28,7 @@ from penstock_net.sim.config import (
     InNetwork,
     Measure,
 )
+from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.changes import CHANGE_KEYS
@@ -127,6 +128,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "drain": Key("bool", "go on after `duration` until all flows have finished"),
         "max_time": Key("time", "simulated time at which draining gives up; without it one second after `duration`", "> 0"),
         "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),
+        "paths": Key("file", "paths of flows, or of packets that take turns: see Paths; without it ECMP chooses, or the scheme"),
         "control_loss": Key("float", "probability that a link loses a control frame (a pause), beside `topology.loss`", "0..<1"),
     },
     "topology": {
@@ -240,6 +242,19 @@ KEYS: dict[str, dict[str, Key]] = {
         "off": Key("time", "... at its link's rate for so long, and again ...", "> 0"),
         "until": Key("time", "... until then", "> 0"),
         "trace": Key("file", "a CSV file with the rate over time, instead of `rate`"),
+    },
+    "paths": {
+        "flow": Key("int", "its number, `flow_id` in `flows.parquet`: flows count from 0 in the order of their starts", ">= 0"),
+        "direction": Key(
+            f"choice {' '.join(DIRECTIONS)}",
+            "the data, the answers, or both over the same links; without it `both`",
+        ),
+        "path": Key("words", "names of nodes in the order of the path, with spaces or `>` between; as many as say which it is"),
+    },
+    "turns": {
+        "switch": Key("text", "a switch, by name"),
+        "from": Key("text", "its neighbour from which packets come"),
+        "first": Key("int", "which next hop the first of them takes, in the order of the ports, counted in a circle", ">= 0"),
     },
     "trace": {"time": Key("time", "from when on", ">= 0"), "rate": Key("rate", "rate from then on", "> 0")},
     "scheme": {
@@ -480,6 +495,10 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
     found["vswitches"] = {k: v for k, v in _arguments(behind_vswitches).items() if k != "topo"}, {}
     found["receivers"] = _columns(RECEIVER_KEYS, ("host",)), {}
     found["trace"] = _columns(TRACE_COLUMNS, TRACE_COLUMNS), {}
+    found["paths"], found["turns"] = (
+        (_columns(("flow", "direction", "path"), OF_FLOWS), {}),
+        (_columns(OF_PACKETS, OF_PACKETS), {}),
+    )
     found["links"] = _columns(("a", "b", *LINK_KEYS), ("a", "b")), {}
     found["graphml.edge"] = _columns(LINK_KEYS), {}
     found["graphml.node"] = _columns(NODE_KEYS), {}

@@ -311,3 +311,29 @@ def test_networks_of_groups_and_rings(interpreted, scheme, priorities, network):
     assert compiled["flows_finished"] == len(flows)
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+FLOW_PATHS = [[i, way, f"spine{(i + (way == 'back')) % 2}"] for i in range(2) for way in ("there", "back")] + [
+    [4, "both", ""],
+    [5, "there", "spine1"],
+]
+TURNS = [["tor0", "host0", 1], ["tor0", "host2", 0], ["tor1", "host5", 5]]
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "bfc", "hpcc", "flowlet", "ndp", "homa", "spray", "homa+spray"])
+def test_paths_that_are_given(interpreted, scheme):
+    """Of some flows, or of packets by turns, in place of a scheme's; a link goes down and comes back."""
+    flaps = [{"time": f"{time}us", "a": "tor0", "b": "spine1", "up": up} for time, up in ((9, False), (40, True))]
+    flows = [[0, 4, 90000, "0us"], [1, 5, 90000, "0us"], *incast_flows(n=20)]
+    named = [[i, *row[1:]] for i, row in enumerate(FLOW_PATHS[:4])]
+    named = [[row[0] // 2, *row[1:]] for row in named]
+    by_flow = {"columns": ["flow", "direction", "path"], "paths": named}
+    by_turn = {"columns": ["switch", "from", "first"], "paths": TURNS}
+    base = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "changes": flaps}, "host": {"rto": "200us"}}
+    cases = [{**base, **by_flow}, *([{**base, **by_turn}] if "spray" in scheme or scheme in ("homa", "ndp", "flowlet") else [])]
+    compiled = [digest(run_case(case)) for case in cases]
+    plain = digest(run_case(base))
+    for case, one in zip(cases, compiled):
+        assert one["ports"] != plain["ports"]
+        assert digest(run_case(case, threads=2)) == one == digest(run_case(case, threads=3))
+    assert interpreted(cases) == json.loads(json.dumps(compiled))

@@ -7,10 +7,11 @@ import pytest
 from penstock_net import topology, workload
 from penstock_net.errors import SpecError
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
+from penstock_net.sim.paths import read_paths
 from penstock_net.spec import keys, parse_spec
 from penstock_net.spec.tables import SECTIONS
 from penstock_net.topology import star
-from penstock_net.workload import SizeDistribution, flows_from_csv
+from penstock_net.workload import SizeDistribution, flow_list, flows_from_csv
 
 UNITS = {"time": "us", "size": "B", "rate": "bps"}
 HALF = {"time": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
@@ -108,6 +109,8 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         },
         "sizes": {"bytes": 10, "cdf": 1},
         "trace": {"time": "1us", "rate": "1Gbps"},
+        "paths": {"flow": 0, "direction": "both", "path": ""},
+        "turns": {"switch": "switch0", "from": "host0", "first": 0},
         "links": {"a": "h0", "b": "s0", "rate": "1Gbps", "delay": "1us"},
     }
     if table in rows:
@@ -121,6 +124,9 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         spec(topology={"kind": "star", "receivers": [{"host": 0, "trace": str(path)}]}).build_topology()
     elif table == "links":
         topology.from_file(path)
+    elif table in ("paths", "turns"):
+        topo = star(hosts=4)
+        read_paths(path, topo, flow_list(topo, [(0, 1, 10)]))
     else:
         of = table.partition(".")[2]
         data = f'<data key="k">{value}</data>'
