@@ -109,7 +109,6 @@ class Composition:
     lossless: bool
     incast: bool
     round_trips: bool  # a part asks for the base RTT of each flow
-    forgets: bool  # senders send nothing again, and a flow ends there when it has been sent
     by_message: bool  # each message of a connection is a flow by itself, with its path: parts know flows by their sizes
     rank_at: int  # where packets have what ranking needs; 0: none are ranked
 
@@ -211,7 +210,6 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         lossless=any(part.evaluate(part.declared.fabric.get("lossless", 0)) for part in parts),
         incast=bool(ask("incast")),
         round_trips=bool(ask("round_trips")),
-        forgets=bool(ask("forgets")),
         by_message=any(part.evaluate(part.declared.fabric.get("by_message", "on_data" in part.hooks)) for part in parts),
         rank_at=rank_at,
     )

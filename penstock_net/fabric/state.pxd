@@ -415,7 +415,7 @@ ctypedef struct World:
     int64_t* rates          # by flow number: bit/s that it may send; 0: any
     int64_t* windows        # by flow number: bytes that it may have unacknowledged; 0: any
     int32_t limited         # these two are there
-    int32_t forgets         # a flow ends at its sender when it has been sent, and nothing is sent again
+    int32_t spare
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only
     int32_t* seat_of        # by flow number: its host's seat, plus one; NULL: switches reduce nothing

@@ -50,7 +50,7 @@ class Paths:
     pins: np.ndarray | None
     turns: np.ndarray | None
     given: int
-    links: frozenset[int]
+    links: tuple[int, ...]
     lopsided: int = -1
 
     def __call__(self, numbers: np.ndarray, back: int, nodes: np.ndarray, ports: np.ndarray) -> np.ndarray:
@@ -286,7 +286,7 @@ def _tables(found: dict[int, dict[int, Hops]], walk: _Walk, flows: Flows, leader
     pin_of = np.where(flows.computes, 0, entry[leader]).astype(np.int32)
     lopsided = [number for number, ways in found.items() if 0 not in ways or ways.get(1) != walk.reversed(ways[0])]
     given = int(np.count_nonzero(pin_of))
-    return Paths(pin_of, np.array(pins, dtype=np.int32), None, given, frozenset(links), min(lopsided, default=-1))
+    return Paths(pin_of, np.array(pins, dtype=np.int32), None, given, tuple(sorted(links)), min(lopsided, default=-1))
 
 
 def _of_packets(rows: list[tuple[str, dict[str, str]]], walk: _Walk) -> Paths:
@@ -312,4 +312,4 @@ def _of_packets(rows: list[tuple[str, dict[str, str]]], walk: _Walk) -> Paths:
                 rule = f"what comes from there to {row['switch']} has a first next hop already"
                 raise SpecError(rule, path="from", value=row["from"], remedy="keep one of the rows")
             turns[at] = whole_cell(row["first"], "first", 0, 2**31 - 1)
-    return Paths(None, None, turns, 0, frozenset())
+    return Paths(None, None, turns, 0, ())

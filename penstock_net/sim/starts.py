@@ -125,7 +125,7 @@ class Starts:
         self.sim.set_reductions(found.seat_of, self.seats, self.parts, given.window, int(given.groups > 0))
 
     def guide(self, settings: Settings) -> None:
-        """Tell the core what was given to flows and ports: rails, paths, and turns of packets."""
+        """Tell the core what was given to flows and ports: rails, paths, turns of packets, rates and windows."""
         tables: dict[str, np.ndarray] = {}
         if settings.by_rail and self.flows.connection is not None:
             tables["rails"] = np.array(self.flows.connection, dtype=np.int32)
@@ -133,6 +133,8 @@ class Starts:
             self.turns = tables["turns"] = settings.paths.turns.copy()
         elif settings.paths is not None:
             tables |= {"pin_of": settings.paths.pin_of, "pins": settings.paths.pins}
+        if self.flows.limits is not None:
+            tables |= {"rates": self.flows.limits.rate_bps, "windows": self.flows.limits.window_bytes}
         if tables:
             self.sim.set_given(tables)
 

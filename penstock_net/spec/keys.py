@@ -46,6 +46,7 @@ from penstock_net.workload.distributions import COLUMNS as SIZE_COLUMNS
 from penstock_net.workload.flowfile import OPTIONAL, REQUIRED
 from penstock_net.workload.flows import PRIORITIES
 from penstock_net.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
+from penstock_net.workload.limits import RANGES
 from penstock_net.workload.placement import PLACEMENTS
 from penstock_net.workload.training import SCHEDULES
 
@@ -57,6 +58,7 @@ KINDS = {
     "int": "whole number",
     "float": "number",
     "ns": "number, ns",
+    "bps": "whole number, bit/s",
     "bytes": "whole number, B",
     "bool": "`true`, `false`",
     "text": "text",
@@ -95,6 +97,8 @@ _CLASS = Key("text", "name of this class of flows, in `flows.parquet` and `--cla
 _CONNECTION = Key(
     "int", "flows of the same src, dst and number are messages of one connection; without it: a flow by itself", f"0..{MOST}"
 )
+_RATE = "rate of the sender's packets, headers included, which its transport does not exceed; see A rate for a flow"
+_WINDOW = "the flow sends while fewer bytes of payload than this are unacknowledged, whatever its transport allows"
 _CONNECTIONS = Key(
     f"choice {' '.join(CONNECTIONS)}",
     "which messages from a rank to another share a path, congestion state and sequence: those of one piece, all, none",
@@ -364,6 +368,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "after": Key("list", "positions in the list, from 0, of flows to wait for; each ends or starts at this flow's `src`"),
         "gap": Key("time", "time from the arrival of the last of these to the start; default 0", ">= 0"),
         "connection": _CONNECTION,
+        "rate": Key("rate", _RATE, ">= 10000"),
+        "window": Key("size", _WINDOW, f"1..{MAX_FLOW_BYTES}"),
     },
     "flows": {
         "src": Key("host", "sender, by number or name"),
@@ -376,6 +382,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "after": Key("words", "flows to wait for, separated by spaces; each ends or starts at this flow's `src`"),
         "gap_ns": Key("ns", "time from the arrival of the last of these to the start", ">= 0"),
         "connection": _CONNECTION,
+        "rate_bps": Key("bps", _RATE, "..".join(map(str, RANGES["rate_bps"]))),
+        "window_bytes": Key("bytes", _WINDOW, "..".join(map(str, RANGES["window_bytes"]))),
     },
     "sizes": {
         "bytes": Key("bytes", "size of a flow, ascending; 0 only where `cdf` is 0", f"0..{MAX_FLOW_BYTES}"),

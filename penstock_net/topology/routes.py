@@ -427,7 +427,7 @@ class Tracer:
         ends = ((links["a"], links["port_a"]), (links["b"], links["port_b"]))
         key = np.concatenate([node.astype(np.int64) * width + port for node, port in ends])
         order = np.argsort(key)
-        self.width, self.key, self.given, self.numbers = width, key[order], None, None
+        self.width, self.key, self.given, self.numbers = width, key[order], None, np.zeros(0, np.int64)
         self.key_link = np.concatenate((np.arange(len(links)),) * 2)[order]
         self.key_peer = np.concatenate((links["b"], links["a"])).astype(np.int64)[order]
 

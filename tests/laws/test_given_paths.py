@@ -238,7 +238,7 @@ TURNS = frame(("tor0", "host0", 1), columns=("switch", "from", "first"))
     "scheme, paths, rule",
     [
         ("valiant", frame((0, "both", "spine0")), "valiant sends packets by other ports than those of shortest paths"),
-        ("fifo", TURNS, "packets overtake one another, .*; add spray"),
+        ("fifo", TURNS, "packets overtake one another, .*; add a scheme whose receivers do"),
         ("expresspass", frame((0, "there", "spine0")), 'flow 0 has others; give its path with the direction "both"'),
         ("expresspass", frame((0, "there", "spine0"), (0, "back", "spine1")), "flow 0 has others"),
     ],

@@ -145,9 +145,8 @@ class Simulation:
         world.acks_queued = settings["ack_lane"] if composition.priorities else 0
         world.reordering = composition.reordering
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
-        world.ranked = composition.ranked
-        world.symmetric = composition.symmetric
-        world.in_turn, world.forgets = settings["in_turn"], composition.forgets
+        world.ranked, world.symmetric = composition.ranked, composition.symmetric
+        world.in_turn = settings["in_turn"]
         world.rto = settings["rto"]
         world.pacing_debt = settings["pacing_debt"]
         world.nack_interval = settings["nack_interval"]

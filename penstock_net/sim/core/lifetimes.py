@@ -266,8 +266,7 @@ def finish_flow(node, flow):
     worker.free_flow = flow
     if number < 0:
         return
-    if not worker.world.forgets:
-        worker.done += 1
+    worker.done += 1
     if worker.world.child_offsets:
         release_children(node, number)
 

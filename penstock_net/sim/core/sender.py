@@ -107,8 +107,6 @@ def reschedule_flow(node, flow):
     """Move a flow that is in no queue to the round robin, the pacer, or idle."""
     if not may_send(flow):
         flow.state = IDLE
-        if rare(node.worker.world.forgets and flow.sent >= flow.size):
-            finish_flow(node, flow)
         return
     if flow.state != READY:
         flow.next_send = max(flow.next_send, node.now)  # it is late by its window, or by a pause, and not by its NIC
