@@ -395,8 +395,7 @@ class Topology:
 
         ACKs of `ack` bytes take the ECMP path of their own, in the empty network.  given: ports on paths that are given.
         """
-        columns = (np.atleast_1d(np.asarray(column)) for column in (numbers, src, dst, bytes))
-        numbers, src, dst, sizes = np.broadcast_arrays(*columns)
+        numbers, src, dst, sizes = np.broadcast_arrays(*map(np.atleast_1d, (numbers, src, dst, bytes)))
         lone = copy.copy(self._lone_flows)
         lone.given = given
         lone.check(src, dst, sizes.astype(np.int64), mtu, header, ack)

@@ -214,7 +214,7 @@ def test_an_interrupted_run_goes_on(file, tmp_path, monkeypatch, scheme, text):
     with monkeypatch.context() as patch:
         patch.setattr(core, "CHUNK_S", 1e-9)
         patch.setattr(core, "Runner", Stopping)
-        assert ps.simulate(TOPO, FLOWS, scheme, paths=paths, checkpoint=state).summary["interrupted"]
+        assert ps.simulate(TOPO, FLOWS, scheme, paths=paths, checkpoint=state, on_interrupt="return").summary["interrupted"]
     with pytest.raises(SpecError, match="is the checkpoint of another run: paths differs"):
         ps.simulate(TOPO, FLOWS, scheme, checkpoint=state)
     resumed = ps.simulate(TOPO, FLOWS, scheme, paths=paths, checkpoint=state)
