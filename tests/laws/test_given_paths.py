@@ -131,7 +131,7 @@ def hops(topo, src, links):
     return [hop for hop in out if hop[0] >= topo.hosts]
 
 
-@examples(16)
+@examples(80)
 @given(networks(switches=(2, 8), hosts=(2, 5), ps_per_byte=(10, 400), whole=True), st.data())
 def test_every_packet_takes_the_path_that_is_given(topo, data):
     """There and back, on random networks with parallel links and hosts with several; alone, exactly as fast as it says."""
