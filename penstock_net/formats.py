@@ -17,13 +17,15 @@ from penstock_net.errors import SpecError
 _HEAD = 1 << 16  # bytes that are looked at
 _LONG_HEAD = 1 << 20  # of logs and JSON, which may begin with something else
 GOAL_MAGIC = (4223).to_bytes(8, "little")
-TOPOLOGY, FLOWS, SIZES, RECEIVERS, REQUESTS, TRACE = "topology", "flows", "sizes", "receivers", "requests", "trace"
+TOPOLOGY, FLOWS, SIZES, RECEIVERS, TRACE = "topology", "flows", "sizes", "receivers", "trace"
+REQUESTS, PATHS = "requests", "paths"
 READ_BY = {
     TOPOLOGY: "give it as file of [topology]",
     FLOWS: 'give it as file of a [[workload]] of kind = "flows"',
     SIZES: 'give it as sizes of a [[workload]] of kind = "poisson"',
     RECEIVERS: "give it as trace of receivers",
     REQUESTS: 'give it as file of a [[workload]] of kind = "inference"',
+    PATHS: "give it as paths of [run]",
     TRACE: "penstock convert makes flows of it",
 }
 
@@ -145,6 +147,11 @@ def _three_columns(content: Content) -> bool:
         return False
     shares = [float(words[2]) for words in rows]
     return shares == sorted(shares) and shares[-1] == 1
+
+
+def _paths(content: Content) -> bool:
+    columns = set(re.split(r"[\s,;|]+", " ".join(content.rows[0]))) if content.rows else set()
+    return {"flow", "path"} <= columns or {"switch", "from", "first"} <= columns
 
 
 def _sonic(content: Content) -> bool:
@@ -300,6 +307,14 @@ FORMATS = (
     ),
     Format("sizes", "a distribution of flow sizes", SIZES, "bytes percent in each line", _sizes, _NOTHING_ELSE),
     Format("sizes_csv", "a distribution of flow sizes as CSV", SIZES, "the header bytes,cdf", None, _NOTHING_ELSE),
+    Format(
+        "paths_csv",
+        "paths of flows, or of packets, as CSV",
+        PATHS,
+        "a header with flow,path or switch,from,first",
+        _paths,
+        "columns, named with their count",
+    ),
     Format("rates_csv", "rates of a receiver as CSV", RECEIVERS, "the header time,rate", None, "columns, named with their count"),
     Format(
         "requests",

@@ -65,7 +65,7 @@ def repace(node, flow):
     """Reschedule the next packet at the new rate, not before now; a flow in the round robin stays there."""
     if flow.state == READY:
         return
-    gap = max(flow.pacing_gap, flow.fc_gap)
+    gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
     flow.next_send = max(max(flow.last_send + whole(flow.last_size * gap), node.now), flow.held_until)
     if flow.state == PACED:
         fix_paced(node, flow)

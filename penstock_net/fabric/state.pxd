@@ -166,6 +166,8 @@ cdef struct Flow:           # sending side
     int32_t message         # the place in world.messages of the first one that is not acknowledged
     int32_t sending         # of the one that was sent last
     int32_t resting         # it has nothing to send and no NIC queue of its own
+    double rate_gap         # ps per byte of the rate that was given to it; 0: none was
+    int64_t most            # bytes that may be unacknowledged by what was given to it
 
 cdef struct FlowRing:
     Flow* head
@@ -407,6 +409,13 @@ ctypedef struct World:
     int32_t* children
     int32_t* connection_of  # by flow number: its connection, plus one; NULL: no flow has one
     int32_t* rails          # by flow number: which of the ports of its host is its own; -1: by its hash; NULL: all are so
+    int32_t* pin_of         # by flow number: where its given paths begin in `pins`; 0: it has none; NULL: none has
+    int32_t* pins           # see fabric/pinned.py
+    int64_t* turns          # by port: which next hop the next packet takes that came by it, counted on; -1: as elsewhere; NULL: all do
+    int64_t* rates          # by flow number: bit/s that it may send; 0: any
+    int64_t* windows        # by flow number: bytes that it may have unacknowledged; 0: any
+    int32_t limited         # these two are there
+    int32_t spare
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only
     int32_t* seat_of        # by flow number: its host's seat, plus one; NULL: switches reduce nothing

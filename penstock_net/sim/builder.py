@@ -39,6 +39,8 @@ def compose(settings: Settings) -> Composition:
     check_priorities(settings, made)
     check_links(settings, made)
     check_turns(settings, made)
+    check_paths(settings, made)
+    check_limits(settings, made)
     return replace(made, lossless=False) if settings.plain_switches.any() else made
 
 
@@ -150,6 +152,50 @@ def check_turns(settings: Settings, composition: Composition) -> None:
     else:
         return
     raise SpecError(rule, path="host.ports", value="packet", remedy=remedy)
+
+
+def check_paths(settings: Settings, composition: Composition) -> None:
+    """SpecError if paths are given where the scheme, the hosts or trees of switches decide them, or needs others."""
+    paths = settings.paths
+    if paths is None:
+        return
+    rule = remedy = ""
+    if composition.chooses_ports:
+        rule = f"{composition.chooses_ports} sends packets by other ports than those of shortest paths"
+        remedy = "use another scheme"
+    elif paths.turns is not None and not composition.reordering:
+        rule = "packets overtake one another, which receivers of the scheme do not tolerate"
+        remedy = "add a scheme whose receivers do, see Paths in docs/formats.md"
+    elif paths.turns is not None and composition.symmetric:
+        rule, remedy = "the scheme needs the same paths there and back", "give the paths of flows, or use another scheme"
+    elif paths.turns is None and settings.in_turn:
+        rule, remedy = "packets of a flow take turns of the links of their host", 'leave host.ports "flow", or give no paths'
+    elif paths.turns is None and settings.reductions and paths.pin_of[settings.reductions.seat_of > 0].any():
+        number = int(np.flatnonzero((settings.reductions.seat_of > 0) & (paths.pin_of > 0))[0])
+        rule, remedy = f"switches reduce flow {number}, whose path is that of their tree", "remove its rows"
+    elif composition.symmetric and paths.lopsided >= 0:
+        rule = f"the scheme needs the same path there and back, and flow {paths.lopsided} has others"
+        remedy = 'give its path with the direction "both"'
+    if rule:
+        raise SpecError(rule, path="run.paths", remedy=remedy)
+
+
+def check_limits(settings: Settings, composition: Composition) -> None:
+    """SpecError if a flow has a rate or a window of its own where others decide when it sends."""
+    limits = settings.flows.limits
+    if limits is None:
+        return
+    bounded = (limits.rate_bps != 0) | (limits.window_bytes != 0)
+    which, rule = np.flatnonzero(bounded), ""
+    if composition.one_link:
+        rule = f"receivers of {composition.one_link} say when a flow sends, and count on it to do so"
+    elif settings.reductions and (bounded & (settings.reductions.seat_of > 0)).any():
+        which = np.flatnonzero(bounded & (settings.reductions.seat_of > 0))
+        rule = "switches reduce it, which say when it sends"
+    if rule:
+        name = "rate_bps" if limits.rate_bps[which[0]] else "window_bytes"
+        value = int(getattr(limits, name)[which[0]])
+        raise SpecError(rule, path=f"flows.{which[0]}.{name}", value=value, remedy="leave it out, or use another scheme")
 
 
 def network(settings: Settings, composition: Composition, ahead: Lookahead) -> dict[str, Any]:

@@ -56,7 +56,19 @@ KEPT: dict[str, set[str]] = {
         *("window_start", "windows", "done", "reactions", "flows", "flows_used", "outboxes", "nodes"),
         *("switch_rows", "port_rows", "queue_rows", "flow_rows", "pause_rows", "trace_rows"),
     },
-    "World": {"nodes", "workers", "waiting", "pending", "results", "rankings", "connections", "messages", "seats", "parts"},
+    "World": {
+        "nodes",
+        "workers",
+        "waiting",
+        "pending",
+        "results",
+        "rankings",
+        "connections",
+        "messages",
+        "seats",
+        "parts",
+        "turns",
+    },
 }
 REBUILT: dict[str, set[str]] = {
     # Ranked packets are ranked again, by the rank and the arrival of each.
@@ -100,7 +112,7 @@ MADE_OF_RUNNER = {
     "keeper",
     "routes",
 }
-KEPT_OF_STARTS = {"batch", "waiting", "pending", "connections", "messages", "seats", "parts"}
+KEPT_OF_STARTS = {"batch", "waiting", "pending", "connections", "messages", "seats", "parts", "turns"}
 MADE_OF_STARTS = {"sim", "flows", "hosts", "seed", "loaded", "order", "paths"}
 KEPT_OF_WINDOW = {"first", "last", "pending"}
 MADE_OF_WINDOW = {"start_ps", "end_ps"}
@@ -263,6 +275,7 @@ def identity(settings: Settings) -> dict[str, Any]:
         "host": digest(settings.host),
         "control_loss": repr(settings.control_loss),
         "in_network": digest(settings.in_network),
+        "paths": digest(settings.paths),
     }
 
 
@@ -404,6 +417,8 @@ def _arrays(runner: Any) -> dict[str, np.ndarray]:
         found |= {"connections": runner.starts.connections, "messages": runner.starts.messages}
     if runner.starts.seats is not None:
         found |= {"seats": runner.starts.seats, "parts": runner.starts.parts}
+    if runner.starts.turns is not None:
+        found["turns"] = runner.starts.turns
     return found
 
 

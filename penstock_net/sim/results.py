@@ -423,6 +423,8 @@ def warnings(outcome: Outcome) -> list[str]:
                 f"incast: fan_in = {source['fan_in']}, but some events have {source['senders']} possible senders: they are drawn "
                 f"with replacement, so some send several flows and some none; lower fan_in, or set replace = true"
             )
+    if settings.paths is not None:
+        out += settings.paths.cautions(settings.topo, settings.flows)
     out += outcome.short
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))

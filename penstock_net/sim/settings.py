@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from penstock_net.composition import Scheme
 from penstock_net.errors import SpecError
 from penstock_net.inputs import MAX_SEED, below_one, whole
 from penstock_net.sim.config import MAX_FRAME, HostConfig, InNetwork, Measure
+from penstock_net.sim.paths import read_paths
 from penstock_net.sim.reductions import Reductions, reductions
 from penstock_net.topology import turns
 from penstock_net.topology.wiring import switches_named
@@ -40,6 +41,7 @@ class Settings:
     host         as given, with what the scheme sets of it; SpecError if both are written and differ
     control_loss probability that a control frame is lost on a link, in addition to the link's own loss
     in_network   of collectives that switches reduce
+    paths        a file or frame of paths (docs/formats.md), and then what it says; None: none are given
     """
 
     topo: Topology
@@ -55,6 +57,7 @@ class Settings:
     control_loss: float = 0.0
     arrivals_ps: int | None = None
     in_network: InNetwork = field(default_factory=InNetwork)
+    paths: Any = None
 
     def __post_init__(self) -> None:
         threads = whole(self.threads, "threads", 1)
@@ -63,6 +66,8 @@ class Settings:
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(threads, self.topo.nodes))
         object.__setattr__(self, "host", self.host.under(self.scheme.name, self.scheme.host))
+        if self.paths is not None:
+            object.__setattr__(self, "paths", read_paths(self.paths, self.topo, self.flows))
         self._check_numbers()
         _ = self.window_ps, self.reductions
 
@@ -110,7 +115,7 @@ class Settings:
         ends = flows.src[sent], flows.dst[sent]
         if self.in_turn:
             sizes = turns.busiest(sizes, host.mtu, turns.ports(self.topo.routes(), *ends))
-        return self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack)
+        return self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack, self.paths)
 
     @property
     def in_turn(self) -> bool:

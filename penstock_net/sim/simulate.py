@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from penstock_net import scratch
 from penstock_net.composition import Scheme, available, parse
@@ -75,6 +76,7 @@ def simulate(
     host: HostConfig | None = None,
     control_loss: float = 0.0,
     in_network: InNetwork | None = None,
+    paths: str | Path | pl.DataFrame | None = None,
     progress: Callable[[Progress], None] | bool | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
     on_interrupt: Literal["raise", "return"] = "raise",
@@ -88,6 +90,8 @@ def simulate(
     drain         run on until every flow has finished, at most until max_time_ps (default: one second more)
     control_loss  probability that a control frame (a pause) is lost on a link, in addition to the link's own loss
     in_network    what switches do for collectives with the algorithm "in_network"
+    paths         a CSV file, or a frame with its columns, of the paths of flows or of packets (docs/formats.md); without it
+                  ECMP chooses them, or the scheme
     progress      True: a bar on the terminal or in the notebook, until the last flow has started; or a function that is called
                   about ten times a second with a Progress
     checkpoint    a file to which the state of the run is written at intervals, and when Ctrl-C ends it; with that file the same
@@ -134,6 +138,7 @@ def simulate(
         host=host or HostConfig(),
         control_loss=control_loss,
         in_network=in_network or InNetwork(),
+        paths=paths,
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
     with shown(progress, parsed.label, settings.duration_ps) as told:
@@ -174,8 +179,7 @@ class Runner:
         self.logs = Logs(self.sim, settings.measure.sample_ps)
         self.starts = Starts(self.sim, flows, topo.hosts, settings.seed, self.composition.by_message)
         self.starts.reduce(settings.reductions, settings.in_network)
-        if settings.by_rail:
-            self.sim.set_rails(np.array(flows.connection, dtype=np.int32))
+        self.starts.guide(settings)
         if self.composition.round_trips:
             self.sim.set_round_trips(self.round_trips())
         self.computations = np.flatnonzero(flows.computes)

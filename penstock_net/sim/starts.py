@@ -17,6 +17,7 @@ from penstock_net.workload.operations import NO_OPERATION
 if TYPE_CHECKING:
     from penstock_net.sim.config import InNetwork
     from penstock_net.sim.reductions import Reductions
+    from penstock_net.sim.settings import Settings
     from penstock_net.workload.flows import Flows
 
 FLOWS_AT_ONCE = 200_000  # in a batch
@@ -29,6 +30,7 @@ class Starts:
     batch             how many had been loaded before the last batch
     waiting, pending  of dependent flows: Start rows, and how many parents are not done; the core writes to both.  None: none
     seats, parts      of switches that reduce what flows carry: see reductions.py; the core writes to both.  None: none do
+    turns             by port, of packets that take turns of the next hops; the core writes to it.  None: none do
     connections, messages  rows of those, which the core writes to; no messages: they share a path only.  None: none
     """
 
@@ -41,6 +43,7 @@ class Starts:
         self.seats: np.ndarray | None = None
         self.parts: np.ndarray | None = None
         self.paths: np.ndarray | None = None
+        self.turns: np.ndarray | None = None
         self.order = self._arrange()
         self._connect(by_message)
 
@@ -120,6 +123,20 @@ class Starts:
             return
         self.seats, self.parts = found.seats.copy(), found.parts.copy()
         self.sim.set_reductions(found.seat_of, self.seats, self.parts, given.window, int(given.groups > 0))
+
+    def guide(self, settings: Settings) -> None:
+        """Tell the core what was given to flows and ports: rails, paths, turns of packets, rates and windows."""
+        tables: dict[str, np.ndarray] = {}
+        if settings.by_rail and self.flows.connection is not None:
+            tables["rails"] = np.array(self.flows.connection, dtype=np.int32)
+        if settings.paths is not None and settings.paths.turns is not None:
+            self.turns = tables["turns"] = settings.paths.turns.copy()
+        elif settings.paths is not None:
+            tables |= {"pin_of": settings.paths.pin_of, "pins": settings.paths.pins}
+        if self.flows.limits is not None:
+            tables |= {"rates": self.flows.limits.rate_bps, "windows": self.flows.limits.window_bytes}
+        if tables:
+            self.sim.set_given(tables)
 
     def _table(self, numbers: np.ndarray) -> np.ndarray:
         """Flows as the core's Start rows."""

@@ -167,7 +167,8 @@ class Spec(Closed):
         content["measure"]["sample"] = self.measure.sample_ps
         content["host"] = {**asdict(self.host), "rto": self.host.rto_ps}
         content["scheme"] = [{k: v for k, v in s.model_dump().items() if k != "label"} for s in self.scheme]
-        hashed = self.inputs.hashed({k: content[k] for k in ("topology", "scheme", "workload")})
+        content["run"] |= without_none({"paths": self.run.paths})
+        hashed = self.inputs.hashed({k: content[k] for k in ("run", "topology", "scheme", "workload")})
         text = json.dumps({**content, **hashed}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -231,7 +232,7 @@ class Spec(Closed):
             "measure": self.measure,
             "host": self.host,
             "in_network": self.in_network,
-            **without_none({"max_time_ps": self.max_time_ps, "control_loss": self.run.control_loss}),
+            **without_none({"max_time_ps": self.max_time_ps, "control_loss": self.run.control_loss, "paths": self.run.paths}),
         }
 
     def check(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> None:
@@ -243,7 +244,7 @@ class Spec(Closed):
         from penstock_net.sim.settings import Settings
 
         scheme = self.build_scheme(table)
-        with self._where.context():
+        with self._building("", {"paths": self.run.paths}):
             return Settings(topo, flows, scheme, arrivals_ps=self.duration_ps, **self._settings())
 
     def simulate(

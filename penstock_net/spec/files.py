@@ -12,7 +12,7 @@ from penstock_net.results.rundir import INPUTS
 
 
 def _is_file_name(key: str, value: str) -> bool:
-    plain = key in ("file", "trace") or (key == "sizes" and (Path(value).suffix != "" or "/" in value))
+    plain = key in ("file", "trace", "paths") or (key == "sizes" and (Path(value).suffix != "" or "/" in value))
     return plain or value.startswith(("./", "../", "~/", "/"))
 
 

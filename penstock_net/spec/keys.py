@@ -28,6 +28,7 @@ from penstock_net.sim.config import (
     InNetwork,
     Measure,
 )
+from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.changes import CHANGE_KEYS
@@ -46,6 +47,7 @@ from penstock_net.workload.flowfile import OPTIONAL, REQUIRED
 from penstock_net.workload.flows import PRIORITIES
 from penstock_net.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
 from penstock_net.workload.inference import CONNECTED, MAX_LAYERS, MAX_SKEW, SENDS
+from penstock_net.workload.limits import RANGES
 from penstock_net.workload.placement import PLACEMENTS
 from penstock_net.workload.planning import ASSIGNMENTS
 from penstock_net.workload.requests import COLUMNS as REQUEST_COLUMNS
@@ -60,6 +62,7 @@ KINDS = {
     "int": "whole number",
     "float": "number",
     "ns": "number, ns",
+    "bps": "whole number, bit/s",
     "bytes": "whole number, B",
     "bool": "`true`, `false`",
     "text": "text",
@@ -98,6 +101,8 @@ _CLASS = Key("text", "name of this class of flows, in `flows.parquet` and `--cla
 _CONNECTION = Key(
     "int", "flows of the same src, dst and number are messages of one connection; without it: a flow by itself", f"0..{MOST}"
 )
+_RATE = "rate of the sender's packets, headers included, which its transport does not exceed; see A rate for a flow"
+_WINDOW = "the flow sends while fewer bytes of payload than this are unacknowledged, whatever its transport allows"
 _CONNECTIONS = Key(
     f"choice {' '.join(CONNECTIONS)}",
     "which messages from a rank to another share a path, congestion state and sequence: those of one piece, all, none",
@@ -131,6 +136,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "drain": Key("bool", "go on after `duration` until all flows have finished"),
         "max_time": Key("time", "simulated time at which draining gives up; without it one second after `duration`", "> 0"),
         "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),
+        "paths": Key("file", "paths of flows, or of packets that take turns: see Paths; without it ECMP chooses, or the scheme"),
         "control_loss": Key("float", "probability that a link loses a control frame (a pause), beside `topology.loss`", "0..<1"),
     },
     "topology": {
@@ -244,6 +250,19 @@ KEYS: dict[str, dict[str, Key]] = {
         "off": Key("time", "... at its link's rate for so long, and again ...", "> 0"),
         "until": Key("time", "... until then", "> 0"),
         "trace": Key("file", "a CSV file with the rate over time, instead of `rate`"),
+    },
+    "paths": {
+        "flow": Key("int", "its number, `flow_id` in `flows.parquet`: flows count from 0 in the order of their starts", ">= 0"),
+        "direction": Key(
+            f"choice {' '.join(DIRECTIONS)}",
+            "the data, the answers, or both over the same links; without it `both`",
+        ),
+        "path": Key("words", "names of nodes in the order of the path, with spaces or `>` between; as many as say which it is"),
+    },
+    "turns": {
+        "switch": Key("text", "a switch, by name"),
+        "from": Key("text", "its neighbour from which packets come"),
+        "first": Key("int", "which next hop the first of them takes, in the order of the ports, counted in a circle", ">= 0"),
     },
     "trace": {"time": Key("time", "from when on", ">= 0"), "rate": Key("rate", "rate from then on", "> 0")},
     "scheme": {
@@ -387,6 +406,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "after": Key("list", "positions in the list, from 0, of flows to wait for; each ends or starts at this flow's `src`"),
         "gap": Key("time", "time from the arrival of the last of these to the start; default 0", ">= 0"),
         "connection": _CONNECTION,
+        "rate": Key("rate", _RATE, ">= 10000"),
+        "window": Key("size", _WINDOW, f"1..{MAX_FLOW_BYTES}"),
     },
     "flows": {
         "src": Key("host", "sender, by number or name"),
@@ -399,6 +420,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "after": Key("words", "flows to wait for, separated by spaces; each ends or starts at this flow's `src`"),
         "gap_ns": Key("ns", "time from the arrival of the last of these to the start", ">= 0"),
         "connection": _CONNECTION,
+        "rate_bps": Key("bps", _RATE, "..".join(map(str, RANGES["rate_bps"]))),
+        "window_bytes": Key("bytes", _WINDOW, "..".join(map(str, RANGES["window_bytes"]))),
     },
     "requests": {
         "arrival_s": Key("float", "seconds from `start` until it comes", ">= 0"),
@@ -523,6 +546,10 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
     found["vswitches"] = {k: v for k, v in _arguments(behind_vswitches).items() if k != "topo"}, {}
     found["receivers"] = _columns(RECEIVER_KEYS, ("host",)), {}
     found["trace"] = _columns(TRACE_COLUMNS, TRACE_COLUMNS), {}
+    found["paths"], found["turns"] = (
+        (_columns(("flow", "direction", "path"), OF_FLOWS), {}),
+        (_columns(OF_PACKETS, OF_PACKETS), {}),
+    )
     found["links"] = _columns(("a", "b", *LINK_KEYS), ("a", "b")), {}
     found["graphml.edge"] = _columns(LINK_KEYS), {}
     found["graphml.node"] = _columns(NODE_KEYS), {}

@@ -66,7 +66,8 @@ class _Open(BaseModel):
 class RunTable(Closed):
     """[run]: how long flows arrive, the seed of every random stream, and how many threads to use.
 
-    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated); control_loss: of Settings.
+    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated);
+    control_loss, paths: of Settings.
     """
 
     duration: Annotated[str | int | float, _time("run.duration")]
@@ -74,6 +75,7 @@ class RunTable(Closed):
     drain: Annotated[bool, BeforeValidator(lambda value: boolean(value, "run.drain"))] = True
     max_time: Annotated[str | int | float | None, _time("run.max_time")] = None
     threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1
+    paths: str | None = None
     control_loss: Annotated[float | None, BeforeValidator(lambda v: v if v is None else below_one(v, "run.control_loss"))] = None
 
 

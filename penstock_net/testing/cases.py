@@ -23,8 +23,10 @@ FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", 
 def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progress], None] | None = None) -> Run:
     """Run {"topology": table, "flows": as flow_list takes them, "scheme": name, "parameters": {}, ...}, measuring all.
 
-    What "host" says has precedence over the scheme's preset.
+    What "host" says has precedence over the scheme's preset.  "paths" are rows of a file of paths with the "columns".
     """
+    import polars as pl
+
     from penstock_net.composition import parse
     from penstock_net.sim.config import HostConfig, Measure
     from penstock_net.sim.simulate import simulate
@@ -41,6 +43,7 @@ def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progres
         seed=case.get("seed", 1),
         threads=threads,
         control_loss=case.get("control_loss", 0.0),
+        paths=pl.DataFrame(case["paths"], orient="row", schema=case["columns"]) if "paths" in case else None,
         measure=Measure(sample="5us", **everything),
         host=HostConfig(**hosts),
         progress=progress,

@@ -380,15 +380,24 @@ class Topology:
         return self.ideal_times_ps(numbers, src, dst, bytes, seed, mtu, header)[0]
 
     def ideal_times_ps(
-        self, numbers: Any, src: Any, dst: Any, bytes: Any, seed: int, mtu: int = 1000, header: int = 48, ack: int = 60
+        self,
+        numbers: Any,
+        src: Any,
+        dst: Any,
+        bytes: Any,
+        seed: int,
+        mtu: int = 1000,
+        header: int = 48,
+        ack: int = 60,
+        given: Any = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """`ideal_fct_ps`, and the same by the sender's clock: until the ACK of the last byte has come back; int64.
 
-        ACKs of `ack` bytes take the ECMP path of their own, in the empty network.
+        ACKs of `ack` bytes take the ECMP path of their own, in the empty network.  given: ports on paths that are given.
         """
-        columns = (np.atleast_1d(np.asarray(column)) for column in (numbers, src, dst, bytes))
-        numbers, src, dst, sizes = np.broadcast_arrays(*columns)
-        lone = self._lone_flows
+        numbers, src, dst, sizes = np.broadcast_arrays(*map(np.atleast_1d, (numbers, src, dst, bytes)))
+        lone = copy.copy(self._lone_flows)
+        lone.given = given
         lone.check(src, dst, sizes.astype(np.int64), mtu, header, ack)
         self.refuse_unreachable(src, dst)
         return lone.times_ps(numbers, src, dst, sizes.astype(np.int64), seed, mtu, header, ack)

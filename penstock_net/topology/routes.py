@@ -414,13 +414,12 @@ class Profiles:
 
 
 class Tracer:
-    """Follows flows hop by hop as the switches forward them: ECMP with the flow's hash and the switch's seed."""
+    """Follows flows hop by hop as the switches forward them: ECMP with the flow's hash and the switch's seed, or as `given`."""
 
     def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray, seed: int):
         nodes = fabric.hosts + fabric.switches
         sizes = [len(group) for group in table.next_hops]
-        self.hosts = fabric.hosts
-        self.table, self.flat = table, np.concatenate(table.next_hops)
+        self.hosts, self.table, self.flat = fabric.hosts, table, np.concatenate(table.next_hops)
         self.start = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
         self.links, self.seed = links, seed
         self.seeds = node_seed(np.arange(nodes, dtype=np.int64), seed)
@@ -428,7 +427,7 @@ class Tracer:
         ends = ((links["a"], links["port_a"]), (links["b"], links["port_b"]))
         key = np.concatenate([node.astype(np.int64) * width + port for node, port in ends])
         order = np.argsort(key)
-        self.width, self.key = width, key[order]
+        self.width, self.key, self.given, self.numbers = width, key[order], None, np.zeros(0, np.int64)
         self.key_link = np.concatenate((np.arange(len(links)),) * 2)[order]
         self.key_peer = np.concatenate((links["b"], links["a"])).astype(np.int64)[order]
 
@@ -437,13 +436,14 @@ class Tracer:
     ) -> Iterator[tuple[np.ndarray, ...]]:
         """(flows, node, port, link) of each hop, for the flows that are not there yet; the first hop leaves `src`, by the ports
         `first` if these are given."""
-        flows, node = np.arange(len(src)), np.asarray(src, dtype=np.int64)
+        flows, node, back = np.arange(len(src)), np.asarray(src, dtype=np.int64), first is not None
         while len(flows):
             if first is None:
                 at = self.start[node] + self.table.groups(node, dst[flows])
                 count = self.flat[at].astype(np.int64)
                 taken = np.where(count > 1, choice(hashes[flows], self.seeds[node], count), 0)
                 port = self.flat[at + 1 + taken].astype(np.int64)
+                port = self.given(self.numbers[flows], back, node, port) if self.given else port
             else:
                 port, first = first, None
             entry = np.searchsorted(self.key, node * self.width + port)
@@ -507,7 +507,7 @@ class LoneFlows:
     def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray, structure: Structure | None, headers: np.ndarray):
         self.table, self.fabric, self.links = table, fabric, links
         self.header = np.concatenate((np.zeros(fabric.hosts, dtype=np.int64), headers))  # by node
-        self.structure = structure
+        self.structure, self.given = structure, None  # ports of flows whose paths are: (flows, back, nodes, ports) -> ports
         self._profiles: Profiles | None = None
         self.hops = 2 * structure.farthest if structure else 2 + int(fabric.distance.max())  # at most
 
@@ -530,6 +530,7 @@ class LoneFlows:
             if len(odd):
                 tracer = tracer or Tracer(self.table, self.fabric, self.links, seed)
                 hashes = flow_hash(numbers[odd], seed)
+                tracer.given, tracer.numbers = self.given, numbers[odd]
                 there, delay, last, cut = self._traced(tracer, hashes, src[odd], dst[odd])
                 came_by = tracer.came_by(dst[odd], last)
                 back, delay_back, _, cut_back = self._traced(tracer, ~hashes, dst[odd], src[odd], came_by)

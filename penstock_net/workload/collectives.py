@@ -11,7 +11,7 @@ What a program that makes flows of a trace needs (stable):
     placement.placed(topo, hosts, placement, seed, index) -> the host of each rank
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +19,11 @@ import numpy as np
 from penstock_net.errors import SpecError
 from penstock_net.inputs import MAX_FLOW_BYTES, elements, instance, known_keys, time_ps, whole
 from penstock_net.topology.graph import check_topology
-from penstock_net.units import parse_size
+from penstock_net.units import parse_rate, parse_size
 from penstock_net.workload.algorithms import MAX_MESSAGES, Messages, default_algorithm, expand
 from penstock_net.workload.connections import ALONE, CONNECTIONS, MOST
 from penstock_net.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers, refuse_circle
+from penstock_net.workload.limits import RANGES, Limits
 from penstock_net.workload.placement import placed
 from penstock_net.workload.streams import stream
 from penstock_net.workload.taskgraph import TaskGraph
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["all_to_all", "collective", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
 
-LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap", "connection")
+LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap", "connection", "rate", "window")
 
 
 def flow_list(
@@ -40,8 +41,9 @@ def flow_list(
 ) -> Flows:
     """Exactly these flows: (src, dst, "1MB") or (src, dst, "1MB", "10us"), or dicts of src, dst, bytes and perhaps
     start, class, priority, after (the positions in the list of the flows to wait for), gap (the time from the arrival
-    of the last of these to the start) and connection (a number: flows of the same src, dst and number are messages of
-    one connection). Hosts by number or by name. A flow of 0 bytes from a host to itself is a computation.
+    of the last of these to the start), connection (a number: flows of the same src, dst and number are messages of
+    one connection), rate and window (bounds on what its transport sends: "10Gbps", "64KB").
+    Hosts by number or by name. A flow of 0 bytes from a host to itself is a computation.
 
     SpecError names the position in the list and what is wrong there.
     """
@@ -57,9 +59,8 @@ def flow_list(
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     refuse_circle(child, parent, len(items))
     after = csr(child, parent, len(items)) if edges else None
-    column = {
-        key: np.array([item[key] for item in items]) for key in ("start", "src", "dst", "bytes", "priority", "gap", "connection")
-    }
+    numbers = ("start", "src", "dst", "bytes", "priority", "gap", "connection", "rate", "window")
+    column = {key: np.array([item[key] for item in items]) for key in numbers}
     class_id = np.array([classes.index(item["class"]) for item in items])
     return Flows(
         column["start"],
@@ -73,6 +74,7 @@ def flow_list(
         [{"kind": "list", "flows": len(items)}],
         column["gap"],
         connection=column["connection"],
+        limits=Limits(column["rate"], column["window"]),
     ).check(topo)
 
 
@@ -99,8 +101,18 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
         "priority": _priority(given.get("priority", default_priority), f"{where}.priority"),
         "gap": time_ps(given.get("gap", "0s"), f"{where}.gap"),
         "connection": whole(given["connection"], f"{where}.connection", 0, MOST) if "connection" in given else ALONE,
+        "rate": _bound(parse_rate, given, "rate", where),
+        "window": _bound(parse_size, given, "window", where),
         "after": after if isinstance(after, (list, tuple)) else [after],
     }
+
+
+def _bound(parse: Callable[[Any, str], float], given: Mapping[str, Any], key: str, where: str) -> int:
+    """A rate or a window of a flow, 0: it has none.  SpecError: out of range."""
+    if key not in given:
+        return 0
+    low, high = RANGES["rate_bps" if key == "rate" else "window_bytes"]
+    return whole(round(parse(given[key], f"{where}.{key}")), f"{where}.{key}", low, high)
 
 
 def long_flows(

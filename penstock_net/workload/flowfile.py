@@ -1,4 +1,6 @@
-"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns][,connection]`; # begins a comment.
+"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns][,connection][,rate_bps][,window_bytes]`.
+
+# begins a comment.
 
 Columns in any order, hosts by number or by name (a name goes before a number); times are exact to the picosecond ("0.25" is
 250 ps).  A flow with `after` starts gap_ns after the last of the flows named there has arrived, or has been acknowledged to its
@@ -40,12 +42,13 @@ from penstock_net.topology.graph import check_topology
 from penstock_net.workload import operationfile
 from penstock_net.workload.connections import ALONE, MOST
 from penstock_net.workload.flows import PRIORITIES, After, Flows, circle, class_name, csr, host_number, waits_for_itself
+from penstock_net.workload.limits import RANGES, Limits
 
 if TYPE_CHECKING:
     from penstock_net.topology import Topology
 
 REQUIRED = ("src", "dst", "bytes", "start_ns")
-OPTIONAL = ("class", "priority", "id", "after", "gap_ns", "connection")
+OPTIONAL = ("class", "priority", "id", "after", "gap_ns", "connection", "rate_bps", "window_bytes")
 EXAMPLE = "src,dst,bytes,start_ns"
 COUNT = re.compile(r"(\d{1,15}) flows, written by penstock", re.ASCII)  # the first line of a file that penstock wrote
 
@@ -165,9 +168,10 @@ def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
         parents = pl.col("after").cast(pl.List(pl.String)).list.join(" ")
         frame = frame.with_columns(after=parents, gap_ns=_exact_ns(flows.gap_ps))
         columns += ["after", "gap_ns"]
-    if flows.connection is not None:
-        frame = frame.with_columns(pl.when(pl.col("connection") >= 0).then(pl.col("connection")))
-        columns.append("connection")
+    for name, least in (("connection", 0), *((name, low) for name, (low, _) in RANGES.items())):
+        if name in frame.columns:
+            frame = frame.with_columns(pl.when(pl.col(name) >= least).then(pl.col(name)))
+            columns.append(name)
     with new_file(Path(path), "check the path") as out:
         out.write(f"# {len(flows)} flows, written by penstock\n".encode())
         frame.select(columns).write_csv(out)
@@ -222,12 +226,13 @@ class _Reader:
         self.priority: list[int] = []
         self.gap: list[int] = []
         self.connection: list[int] = []
+        self.bounds: dict[str, list[int]] = {name: [] for name in RANGES}
         self.ids: dict[str, int] = {}
         self.waits: list[tuple[int, str, list[str]]] = []  # row, its place in the file, what it waits for
 
     def row(self, cells: list[str], where: str) -> None:
         src_cell, dst_cell, bytes_cell, start_cell = (cells[self.position[name]] for name in REQUIRED)
-        class_cell, priority_cell, id_cell, after_cell, gap_cell, connection_cell = (
+        class_cell, priority_cell, id_cell, after_cell, gap_cell, connection_cell, *bounds = (
             cells[self.position[name]] if name in self.position else "" for name in OPTIONAL
         )
         number = len(self.start)
@@ -250,6 +255,8 @@ class _Reader:
         self.gap.append(_exact_ps(gap_cell, "gap_ns") if gap_cell else 0)
         self.class_id.append(self._class(class_cell or self.default_class))
         self.connection.append(whole_cell(connection_cell, "connection", 0, MOST) if connection_cell else ALONE)
+        for name, cell in zip(RANGES, bounds):
+            self.bounds[name].append(whole_cell(cell, name, *RANGES[name]) if cell else 0)
         default = self.default_priority
         self.priority.append(whole_cell(priority_cell, "priority", 0, PRIORITIES - 1) if priority_cell else default)
 
@@ -266,8 +273,9 @@ class _Reader:
             "connection": self.connection,
         }
         nominal = {"kind": "flows", "file": path, "flows": len(self.start)}
+        limits = Limits(*(np.array(values, dtype=np.int64) for values in self.bounds.values()))
         arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
-        return Flows(**arrays, classes=tuple(self.classes), after=self._after(), nominal=[nominal])
+        return Flows(**arrays, classes=tuple(self.classes), after=self._after(), nominal=[nominal], limits=limits)
 
     def _after(self) -> After | None:
         """Who waits for whom, once all rows are known.  SpecError: a flow that is not in the file, or that waits for itself."""

@@ -23,7 +23,9 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, elements, whole
 from penstock_net.scratch import filled, parts, release
 from penstock_net.topology.graph import check_topology
-from penstock_net.workload.connections import Grouped, checked, grouped, merged, refuse_mixed
+from penstock_net.workload import limits as of_some
+from penstock_net.workload.connections import Grouped, checked, grouped, refuse_mixed
+from penstock_net.workload.limits import Limits
 from penstock_net.workload.operations import Operations
 from penstock_net.workload.shown import as_html
 
@@ -61,6 +63,7 @@ class Flows:
     operations what the flows are part of (`penstock_net.workload.operations`); None: no operations
     connection None, or int32: flows of the same src, dst and number >= 0 are messages of one connection, sent one after another
                in the order in which they start, with one path, congestion state and sequence: see `workload.connections`
+    limits     None, or bounds on the rate and the window of flows: see `workload.limits`
 
     SpecError on columns of unequal length or an unknown class; `check` tests everything else.
     """
@@ -77,6 +80,7 @@ class Flows:
     gap_ps: np.ndarray = field(default_factory=lambda: _NO_GAPS)
     operations: Operations | None = None
     connection: np.ndarray | None = None
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         if len(self.gap_ps) == 0:
@@ -93,6 +97,7 @@ class Flows:
         object.__setattr__(self, "nominal", list(self.nominal))
         self._check_classes()
         object.__setattr__(self, "connection", checked(self.connection, len(self)))
+        object.__setattr__(self, "limits", of_some.checked(self.limits, len(self)))
         if self.operations is not None and len(self.operations.number) != len(self):
             raise SpecError(f"{len(self.operations.number)} numbers for {len(self)} flows", path="flows.operations")
         if self.after is not None:
@@ -139,10 +144,8 @@ class Flows:
         order = np.argsort(self.start_ps, kind="stable")
         for name in _COLUMNS:
             self._set(name, getattr(self, name)[order])
-        if self.operations is not None:
-            object.__setattr__(self, "operations", self.operations.chosen(order))
-        if self.connection is not None:
-            object.__setattr__(self, "connection", self.connection[order])
+        for name, value in of_some.chosen(self, order).items():
+            object.__setattr__(self, name, value)
         if self.after is not None:
             number = np.empty(len(order), dtype=np.int64)
             number[order] = np.arange(len(order))
@@ -191,7 +194,7 @@ class Flows:
         is_mine = np.ones(n, dtype=bool)
         is_mine[theirs] = False
         classes = self.classes + tuple(name for name in other.classes if name not in self.classes)
-        columns = {}
+        columns: dict[str, Any] = {}
         for name, dtype in _COLUMNS.items():
             columns[name] = filled(n, 0, dtype)
             columns[name][is_mine] = getattr(self, name)
@@ -204,13 +207,8 @@ class Flows:
             mine = np.flatnonzero(is_mine)
             child, parent = (np.concatenate([mine[here], theirs[there]]) for here, there in zip(self.edges(), other.edges()))
             after = csr(child, parent, n)
-        operations = None
-        if self.operations is not None or other.operations is not None:
-            ours = [flows.operations or Operations.none(len(flows)) for flows in (self, other)]
-            operations = ours[0].joined(ours[1], is_mine)
-        connection = merged(self.connection, other.connection, is_mine)
         nominal = self.nominal + other.nominal
-        return Flows(**columns, classes=classes, after=after, nominal=nominal, operations=operations, connection=connection)
+        return Flows(**columns, classes=classes, after=after, nominal=nominal, **of_some.joined(self, other, is_mine))
 
     def __radd__(self, other: Any) -> "Flows":
         return self if other == 0 else NotImplemented  # so that sum([...]) works
@@ -225,11 +223,7 @@ class Flows:
         number, both = np.cumsum(keep) - 1, keep[child]
         after = csr(number[child[both]], number[parent[both]], int(keep.sum()))
         columns = {name: getattr(self, name)[keep] for name in _COLUMNS}
-        operations = None if self.operations is None else self.operations.chosen(keep)
-        connection = None if self.connection is None else self.connection[keep]
-        return Flows(
-            **columns, classes=self.classes, after=after, nominal=self.nominal, operations=operations, connection=connection
-        )
+        return Flows(**columns, classes=self.classes, after=after, nominal=self.nominal, **of_some.chosen(self, keep))
 
     @cached_property
     def connections(self) -> Grouped | None:
@@ -245,6 +239,8 @@ class Flows:
             topo.refuse_unreachable(self.src, self.dst, sends)
         if self.connection is not None and self.connections is not None:
             refuse_mixed(self.connection, self.connections, self.src, self.dst, self.priority)
+        if self.limits is not None:
+            of_some.refuse_mixed(self.limits, self.connections, self.computes)
         if self.after is not None:
             self._check_dependencies()
         return self
@@ -281,7 +277,7 @@ class Flows:
 
     def to_frame(self) -> pl.DataFrame:
         """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min); after and gap_ns if flows wait;
-        connection if there are some."""
+        connection, rate_bps and window_bytes if there are some."""
         class_of = pl.Series(self.classes, dtype=pl.Enum(self.classes)).gather(self.class_id)
         frame = pl.DataFrame(
             {
@@ -294,8 +290,7 @@ class Flows:
                 "start_ns": self.start_ps / 1000,
             }
         )
-        if self.connection is not None:
-            frame = frame.with_columns(connection=self.connection)
+        frame = frame.with_columns(**of_some.columns(self))
         if self.after is None:
             return frame
         offsets, parents = self.after
@@ -307,7 +302,7 @@ class Flows:
         cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = (), operations: Operations | None = None
     ) -> "Flows":
         """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers), gap_ns,
-        connection.
+        connection, rate_bps, window_bytes.
 
         operations   their `number` by row
         """
@@ -329,7 +324,8 @@ class Flows:
                     rule = "must be the number of the row, from 0, by which the column after names flows"
                     raise SpecError(rule, path="flows.flow_id", remedy="number them anew, or leave the column out")
             connection = _connection_column(frame["connection"]) if "connection" in frame.columns else None
-            return cls(start, src, dst, size, class_id, priority, classes, after, list(nominal), gap, operations, connection)
+            further = gap, operations, connection, of_some.from_frame(frame, _whole_column)
+            return cls(start, src, dst, size, class_id, priority, classes, after, list(nominal), *further)
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]
             raise SpecError(f"the frame holds a value of the wrong kind: {first_line}", path="flows") from None
@@ -342,9 +338,9 @@ class Flows:
         if self.operations is not None:
             columns.append(self.operations.number)
             content += self.operations.content()
-        if self.connection is not None:
-            columns.append(self.connection)
-            content.append("connection")
+        for name, column in of_some.columns(self).items():
+            columns.append(column)
+            content.append(name)
         for column in columns:
             digest.update(f"{column.dtype.str[1:]}{len(column)};".encode())
             digest.update(np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<")).data)

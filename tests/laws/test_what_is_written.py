@@ -28,6 +28,7 @@ from penstock_net.workload import flow_list, permutation
 RUN = {"duration": "1ms", "seed": 3}
 NETWORK = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "4MB"}
 TRAFFIC = {"kind": "permutation", "bytes": "7KB"}
+DATA = Path(__file__).parents[1] / "unit/data"
 TABLES = {"run": RUN, "topology": NETWORK, "workload": TRAFFIC, "scheme": {"name": "fifo"}}
 
 
@@ -59,6 +60,7 @@ def given(settings):
             "parts": {part: settings.scheme.values(part) for part in settings.scheme.parts},
             "flows": {column: getattr(flows, column, None) for column in columns},
             "names": settings.topo.names,
+            "paths": settings.paths,
             "changes": settings.topo.changes,
             "until": (settings.window_ps, settings.end_ps, settings.drain),
             "measure": settings.measure,
@@ -241,6 +243,7 @@ VALUES = {
     "run.duration": ("1ms", "2ms"),
     "run.max_time": ("5ms", "6ms"),
     "run.threads": (1, 2),
+    "run.paths": tuple(str(DATA / f"paths_{one}.csv") for one in ("one", "two")),
     "measure.window": ("run", "2us..5us"),
     "in_network.root": ("spine0", "spine1"),
     "topology.loss": (0.1, 0.2),

@@ -72,6 +72,7 @@ def test_every_pointer_is_known(struct):
         "messages",
         "seats",
         "parts",
+        "turns",
         "results",
         "rankings",
         "outboxes",

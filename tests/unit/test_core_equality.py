@@ -311,3 +311,37 @@ def test_networks_of_groups_and_rings(interpreted, scheme, priorities, network):
     assert compiled["flows_finished"] == len(flows)
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+FLOW_PATHS = [[0, "there", "spine0"], [0, "back", "spine1"], [1, "both", "host1 tor0 spine1 tor1"]]
+TURNS = [["tor0", "host0", 1], ["tor0", "host2", 0], ["tor1", "host5", 5]]
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "hpcc", "flowlet", "ndp", "homa+spray"])
+def test_paths_that_are_given(interpreted, scheme):
+    """Of some flows, or of packets by turns, in place of a scheme's; a link goes down and comes back."""
+    flaps = [{"time": f"{time}us", "a": "tor0", "b": "spine1", "up": up} for time, up in ((9, False), (40, True))]
+    flows = [[0, 4, 90000, "0us"], [1, 5, 90000, "0us"], *incast_flows(n=20)]
+    by_flow = {"columns": ["flow", "direction", "path"], "paths": FLOW_PATHS}
+    by_turn = {"columns": ["switch", "from", "first"], "paths": TURNS}
+    base = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "changes": flaps}, "host": {"rto": "200us"}}
+    cases = [{**base, **by_flow}, *([{**base, **by_turn}] if "spray" in scheme or scheme in ("homa", "ndp") else [])]
+    compiled = [digest(run_case(case)) for case in cases]
+    plain = digest(run_case(base))
+    for case, one in zip(cases, compiled):
+        assert one["ports"] != plain["ports"]
+        assert digest(run_case(case, threads=2)) == one == digest(run_case(case, threads=3))
+    assert interpreted(cases) == json.loads(json.dumps(compiled))
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "hpcc", "dcqcn", "bfc", "recovery:irn"])
+def test_flows_with_a_rate_or_a_window(interpreted, scheme):
+    """Of some flows: bounds on what the transport does."""
+    named = [dict(zip(("src", "dst", "bytes", "start"), flow)) for flow in LONG + incast_flows(n=15)]
+    bounds = [{"rate": "9Gbps"}, {"window": "12KB"}, {}, {"rate": "31Gbps", "window": "40KB"}]
+    flows = [{**flow, **bounds[i % 4]} for i, flow in enumerate(named)]
+    case = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "loss": 0.002}, "host": {"rto": "200us"}}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(flows) and compiled["ports"] != digest(run_case({**case, "flows": named}))["ports"]
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]

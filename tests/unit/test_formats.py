@@ -69,6 +69,7 @@ SONIC = {
     "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}},
 }
 EXAMPLES = {
+    "paths_csv": "# mine\nflow,path\n0,spine1\n",
     "goal": "num_ranks 2\nrank 0 {\n}\n",
     "simai": "MICRO\n0\n",
     "aicb": "[rank0 ~ rank3]\ncomm_type,comm_group,msg_size\n",

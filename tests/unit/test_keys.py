@@ -7,10 +7,11 @@ import pytest
 from penstock_net import topology, workload
 from penstock_net.errors import SpecError
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
+from penstock_net.sim.paths import read_paths
 from penstock_net.spec import keys, parse_spec
 from penstock_net.spec.tables import SECTIONS
 from penstock_net.topology import star
-from penstock_net.workload import SizeDistribution, flows_from_csv, requests
+from penstock_net.workload import SizeDistribution, flow_list, flows_from_csv, requests
 
 UNITS = {"time": "us", "size": "B", "rate": "bps"}
 HALF = {"time": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
@@ -110,6 +111,8 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         "sizes": {"bytes": 10, "cdf": 1},
         "trace": {"time": "1us", "rate": "1Gbps"},
         "requests": {"arrival_s": 1, "input_tokens": 5, "output_tokens": 1},
+        "paths": {"flow": 0, "direction": "both", "path": ""},
+        "turns": {"switch": "switch0", "from": "host0", "first": 0},
         "links": {"a": "h0", "b": "s0", "rate": "1Gbps", "delay": "1us"},
     }
     if table in rows:
@@ -125,6 +128,9 @@ def use_file(table: str, key: str, value: object, folder) -> None:
         requests.read(path)
     elif table == "links":
         topology.from_file(path)
+    elif table in ("paths", "turns"):
+        topo = star(hosts=4)
+        read_paths(path, topo, flow_list(topo, [(0, 1, 10)]))
     else:
         of = table.partition(".")[2]
         data = f'<data key="k">{value}</data>'
@@ -157,7 +163,9 @@ def test_every_section_of_a_spec_has_a_table():
 
 def test_a_key_without_documentation_is_an_error(monkeypatch):
     monkeypatch.setattr(keys, "OPTIONAL", ("class", "colour"))
-    with pytest.raises(ValueError, match="flows: colour not documented; priority, id, after, gap_ns, connection unknown"):
+    with pytest.raises(
+        ValueError, match="flows: colour not documented; priority, id, after, gap_ns, connection, rate_bps, window_bytes unknown"
+    ):
         keys.rows("flows")
 
 

@@ -15,6 +15,7 @@ from test_traces import AICB, AICB_STAGES, GOAL, HTSIM, NCCL, SIMAI, SPLIT, chak
 
 import penstock_net as ps
 from penstock_net.errors import SpecError
+from penstock_net.sim.paths import read_paths
 from penstock_net.topology import from_file, star
 from penstock_net.workload import SizeDistribution, flows_from_csv
 from penstock_net.workload.flowfile import flows_from_parquet, flows_to_parquet
@@ -66,6 +67,12 @@ def sizes(path):
     return SizeDistribution.load(path).describe()
 
 
+def given_paths(path):
+    topo = ps.leaf_spine(hosts=4, tors=2, spines=2)
+    found = read_paths(path, topo, ps.flow_list(topo, [(0, 2, 500), (1, 3, 500)]))
+    return [None if table is None else table.tolist() for table in (found.pins, found.turns)]
+
+
 def receiver(path):
     topo = ps.with_receivers(star(hosts=3), [{"host": 0, "trace": str(path)}])
     return topo.changes
@@ -91,6 +98,8 @@ CASES = {  # name of the file: its text, what reads it, and what its fields are
     "rates.csv": ("time,rate\n1us,3Gbps\n9us,7Gbps\n", receiver, r"time|rate"),
     "requests.jsonl": (REQUESTS, read, r'(?<=")\w+(?=":)'),
     "requests.csv": ("arrival_s,input_tokens,output_tokens\n0.5,10,1\n", read, r"(?m)\A\w+|(?<=,)[a-z_]{2,}(?=,|$)"),
+    "paths.csv": ("flow,direction,path\n0,there,spine1\n1,both,spine0\n", given_paths, r"flow|direction|path|there|spine\d"),
+    "turns.csv": ("switch,from,first\ntor0,host0,1\n", given_paths, r"switch|from|first|tor0|host0"),
     "step.goal": (GOAL, trace, r"(?<![\w/*])[a-z_]+(?=[ :])"),
     "c.cm": (HTSIM, trace, rf"(?m)(?<!# ){NAMES}"),
     "layers.txt": (SIMAI, trace, r"[a-z]\w+(?=:)|model_parallel_NPU_group"),
@@ -105,6 +114,7 @@ ABSENT = {  # fields that may be absent, which then means what the page says; no
     "hpcc.txt": r"0(?:\.\d+)?$",
     "flows.csv": r"class|priority",
     "flows;.csv": r"class|priority",
+    "paths.csv": r"there",
     "step.goal": r"l\d",
 }
 

@@ -55,6 +55,7 @@ if not cython.compiled:
         cut,
         empty_switch,
         flow_samples_of,
+        guide,
         link,
         new_nic,
         new_node,
@@ -144,8 +145,7 @@ class Simulation:
         world.acks_queued = settings["ack_lane"] if composition.priorities else 0
         world.reordering = composition.reordering
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
-        world.ranked = composition.ranked
-        world.symmetric = composition.symmetric
+        world.ranked, world.symmetric = composition.ranked, composition.symmetric
         world.in_turn = settings["in_turn"]
         world.rto = settings["rto"]
         world.pacing_debt = settings["pacing_debt"]
@@ -377,10 +377,10 @@ class Simulation:
         if len(messages):
             world.messages = message_table(messages)
 
-    def set_rails(self, rails):
-        """The number of each flow's connection, by which it chooses a port of its host; -1: by its hash."""
-        self.kept.append(rails)
-        self.world.rails = int32_table(rails)
+    def set_given(self, tables):
+        """What was given to flows, by number, and to ports, as arrays by name: see sim/starts.py."""
+        self.kept.append(tables)
+        guide(self.world, tables)
 
     def set_reductions(self, seat_of, seats, parts, chunks, groups_wait):
         """Trees of switches that reduce what flows carry: the seat of each flow plus one, rows of Seat, and their counters."""

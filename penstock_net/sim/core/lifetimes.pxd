@@ -17,6 +17,7 @@ cdef bint own_queues(Node* node) noexcept nogil
 cdef Flow* alloc_flow(Node* node) noexcept nogil
 cdef void finish_computation(Node* node, int64_t number) noexcept nogil
 cdef void admit_flow(Node* node, Start* start) noexcept nogil
+cdef void limit(World* world, Flow* flow) noexcept nogil
 cdef bint follow(Node* node, Start* start) noexcept nogil
 cdef void finish_messages(Node* node, Flow* flow) noexcept nogil
 cdef void rest(Node* node, Flow* flow) noexcept nogil

@@ -151,6 +151,7 @@ def admit_flow(node, start):
     flow.start = node.now
     flow.progress_at = node.now
     flow.window = NEVER
+    limit(worker.world, flow)
     flow.heap_at = -1
     if worker.world.connection_of:
         join(worker.world, flow)
@@ -175,6 +176,17 @@ def admit_flow(node, start):
     if not seat:
         call_flow_hooks(node.ops.on_start, node, flow, NO_PACKET)
     node.ops.reschedule.call(node, flow)
+
+
+def limit(world, flow):
+    """Note the rate and the window that were given to a flow."""
+    flow.most = NEVER
+    if not world.limited:
+        return
+    if world.rates[flow.number]:
+        flow.rate_gap = 8e12 / world.rates[flow.number]
+    if world.windows[flow.number]:
+        flow.most = world.windows[flow.number]
 
 
 def follow(node, start):

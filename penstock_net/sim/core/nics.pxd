@@ -1,4 +1,5 @@
 from penstock_net.fabric.line cimport kick
+from penstock_net.fabric.pinned cimport hop_at, pinned_slot
 from penstock_net.fabric.routing cimport group_towards
 from penstock_net.fabric.state cimport *
 

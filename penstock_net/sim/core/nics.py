@@ -4,16 +4,21 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.line import kick
+    from penstock_net.fabric.pinned import hop_at, pinned_slot
     from penstock_net.fabric.routing import group_towards
     from penstock_net.fabric.state import nic_at, pick, port_at, queue_at
 
 
 def choose_nic(node, flow):
-    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by its hash or its rail.  The one
-    that it has if there is no path."""
+    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by the path given to it,
+    its rail or its hash.  The one that it has if there is no path."""
     group = group_towards(node, flow.dst)
     if group < 0:
         return flow.nic
+    if node.worker.world.pin_of:
+        given = hop_at(node, group, pinned_slot(node, flow.number, flow.src, flow.dst))
+        if given >= 0:
+            return nic_at(node, node.next_hops[group + 1 + given])
     rails = node.worker.world.rails
     if rails and rails[flow.number] >= 0:
         return nic_at(node, node.next_hops[group + 1 + rails[flow.number] % node.next_hops[group]])

@@ -7,7 +7,7 @@ from penstock_net.fabric.ranking cimport is_ranked, withdraw_first
 from penstock_net.fabric.rows cimport NodeCounters, PortCounters
 from penstock_net.fabric.wire cimport transmission
 from penstock_net.sim.core.cutthrough cimport complete_all
-from penstock_net.sim.core.pointers cimport add_reduction, int32_table, queue_area, seat_table
+from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_table, int64_table, queue_area, seat_table
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
 cdef void new_nic(World* world, Node* node, int nic_queues) noexcept
@@ -29,6 +29,7 @@ cdef void count_port(Node* node, int slot, int64_t end, PortCounters* row) noexc
 cdef void restart_maxima_of(Node* node) noexcept
 cdef list stopped_queues_of(Node* node)
 cdef void plant(World* world, object seat_of, object seats, object parts, int64_t chunks, int groups_wait) except *
+cdef void guide(World* world, dict tables) except *
 cdef list queueing_of(Node* node)
 cdef list flow_samples_of(Node* node)
 cdef list active_flows_of(Node* node)

@@ -47,7 +47,7 @@ if not cython.compiled:
     )
     from penstock_net.fabric.wire import transmission
     from penstock_net.sim.core.cutthrough import complete_all
-    from penstock_net.sim.core.pointers import add_reduction, int32_table, queue_area, seat_table
+    from penstock_net.sim.core.pointers import add_first, add_reduction, int32_table, int64_table, queue_area, seat_table
 
 
 def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
@@ -378,6 +378,23 @@ def plant(world, seat_of, seats, parts, chunks, groups_wait):
     world.chunks = chunks
     world.groups_wait = groups_wait
     add_reduction(world)
+
+
+def guide(world, tables):
+    """Set the tables of Simulation.set_given."""
+    if "rails" in tables:
+        world.rails = int32_table(tables["rails"])
+    if "pins" in tables:
+        world.pin_of = int32_table(tables["pin_of"])
+        world.pins = int32_table(tables["pins"])
+        add_first(world, "pins")
+    if "turns" in tables:
+        world.turns = int64_table(tables["turns"])
+        add_first(world, "turns")
+    if "rates" in tables:
+        world.rates = int64_table(tables["rates"])
+        world.windows = int64_table(tables["windows"])
+        world.limited = 1
 
 
 def queueing_of(node):

@@ -4,6 +4,7 @@
 """
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.flow_results cimport FlowResults
+from penstock_net.fabric.pinned cimport choose_pinned, choose_turn
 from penstock_net.fabric.ranking cimport rank_dequeued, rank_enqueued
 from penstock_net.fabric.reduction cimport reduce
 from penstock_net.fabric.rows cimport FlowRow, NodeCounters, PauseRow, PortCounters, PortRow, QueueRow, SwitchRow, TraceRow
@@ -110,6 +111,18 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
 cdef inline void add_ranking(World* world) except *:
     add_hook(&world.switch_ops, world, "on_enqueue", <void*>rank_enqueued, NULL, 0)
     add_hook(&world.switch_ops, world, "on_dequeue", <void*>rank_dequeued, NULL, 0)
+
+# The fabric's own choice of paths, before that of schemes.
+cdef inline void put_first(Ops* ops, World* world, void* function) except *:
+    made = <QueueHook*>zeroed(world.arena, 1, sizeof(QueueHook))
+    (<AnyHook*>made).call = function
+    made.next = ops.choose_path
+    ops.choose_path = made
+
+cdef inline void add_first(World* world, str name) except *:
+    function = <void*>choose_pinned if name == "pins" else <void*>choose_turn
+    put_first(&world.switch_ops, world, function)
+    put_first(&world.plain_ops, world, function)
 
 # The fabric's own kind of packet that trees of switches reduce.
 cdef inline void add_reduction(World* world) except *:

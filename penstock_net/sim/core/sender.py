@@ -96,7 +96,7 @@ def take_ready(host):
 
 def may_send(flow):
     """Whether a flow has data left and its window is open, or packets to send again."""
-    if flow.sent < flow.size and flow.sent - flow.acked < flow.window:
+    if flow.sent < flow.size and flow.sent - flow.acked < min(flow.window, flow.most):
         return True
     if flow.resend:
         return True
@@ -270,7 +270,7 @@ def serve(node, port, flow):
     flow.last_send = node.now
     flow.last_size = pkt.size
     flow.next_send = node.now
-    gap = max(flow.pacing_gap, flow.fc_gap)
+    gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
     if gap > port.ps_per_byte:
         flow.last_send = max(due, node.now - whole(node.worker.world.pacing_debt * port.ps_per_byte))
         flow.next_send = flow.last_send + whole(pkt.size * gap)

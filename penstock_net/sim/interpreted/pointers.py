@@ -144,6 +144,16 @@ def add_ranking(world: Any) -> None:
     add_hook(world.switch_ops, world, "on_dequeue", rank_dequeued, None, 0)
 
 
+def add_first(world: Any, name: str) -> None:
+    from penstock_net.fabric import state
+    from penstock_net.fabric.pinned import choose_pinned, choose_turn
+
+    for ops in (world.switch_ops, world.plain_ops):
+        made = state.QueueHook()
+        made.call, made.next = choose_pinned if name == "pins" else choose_turn, ops.choose_path
+        ops.choose_path = made
+
+
 def add_reduction(world: Any) -> None:
     from penstock_net.fabric.reduction import reduce
     from penstock_net.fabric.state import REDUCED

@@ -1,0 +1,104 @@
+"""A rate and a window of single flows: bounds on what their transport does, and what else only some flows have."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from penstock_net.errors import SpecError
+from penstock_net.inputs import MAX_FLOW_BYTES
+from penstock_net.workload.connections import Grouped, merged
+from penstock_net.workload.operations import Operations
+
+if TYPE_CHECKING:
+    from penstock_net.workload.flows import Flows
+
+LEAST_RATE, MOST_RATE = 10_000, 10**15  # bit/s
+RANGES = {"rate_bps": (LEAST_RATE, MOST_RATE), "window_bytes": (1, MAX_FLOW_BYTES)}
+
+
+class Limits(NamedTuple):
+    """Bounds of flows, by flow; 0: the flow has none.
+
+    rate_bps      int64, bit/s of its packets, headers included: it sends no faster
+    window_bytes  int64: it sends while fewer bytes of payload than this are unacknowledged
+    """
+
+    rate_bps: np.ndarray
+    window_bytes: np.ndarray
+
+
+def checked(limits: Any, flows: int) -> Limits | None:
+    """The bounds as int64, read-only; None: no flow has any.  SpecError: of another shape, or out of range."""
+    if limits is None:
+        return None
+    columns = []
+    for name, column in zip(Limits._fields, limits):
+        given = np.asarray(column)
+        if given.shape != (flows,):
+            rule = f"has shape {given.shape}, start_ps has {(flows,)}"
+            raise SpecError(rule, path=f"flows.{name}", remedy="give one value per flow, 0 where there is none")
+        low, high = RANGES[name]
+        wrong = (given != 0) & ((given < low) | (given > high) | (given != np.floor(given)))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            rule, remedy = f"must be a whole number between {low} and {high}", "0 stands for none"
+            raise SpecError(rule, path=f"flows.{i}.{name}", value=given[i].item(), remedy=remedy)
+        columns.append(given.astype(np.int64))
+        columns[-1].flags.writeable = False
+    return Limits(*columns) if any(column.any() for column in columns) else None
+
+
+def from_frame(frame: pl.DataFrame, whole: Any) -> Limits | None:
+    """The bounds in a frame of flows; a missing value is none.  whole: reads a column of whole numbers."""
+    given = {name: frame[name] for name in Limits._fields if name in frame.columns and frame[name].dtype != pl.Null}
+    if not given:
+        return None
+    columns = {name: whole(column.fill_null(0), f"flows.{name}") for name, column in given.items()}
+    return Limits(*(columns.get(name, np.zeros(len(frame), np.int64)) for name in Limits._fields))
+
+
+def refuse_mixed(limits: Limits, found: Grouped | None, computes: np.ndarray) -> None:
+    """SpecError: a computation has bounds, or flows of one connection have different ones."""
+    leader = np.arange(len(computes)) if found is None else found.leaders()
+    for name, column in zip(Limits._fields, limits):
+        if (strange := computes & (column != 0)).any():
+            i = int(np.argmax(strange))
+            raise SpecError("is a computation, which sends nothing", path=f"flows.{i}.{name}", value=int(column[i]))
+        if (other := column != column[leader]).any():
+            i = int(np.argmax(other))
+            rule = f"flow {leader[i]}, of the same connection, has {column[leader[i]]}"
+            remedy = "a connection has one: give them the same, or another number in connection"
+            raise SpecError(rule, path=f"flows.{i}.{name}", value=int(column[i]), remedy=remedy)
+
+
+# What only some flows have: operations, connections, limits
+
+
+def chosen(flows: "Flows", which: np.ndarray) -> dict[str, Any]:
+    """Of some flows, or of all in another order."""
+    return {
+        "operations": None if flows.operations is None else flows.operations.chosen(which),
+        "connection": None if flows.connection is None else flows.connection[which],
+        "limits": None if flows.limits is None else Limits(*(column[which] for column in flows.limits)),
+    }
+
+
+def joined(ours: "Flows", theirs: "Flows", is_mine: np.ndarray) -> dict[str, Any]:
+    """Of flows of both, merged."""
+    operations = limits = None
+    if ours.operations is not None or theirs.operations is not None:
+        first, second = (flows.operations or Operations.none(len(flows)) for flows in (ours, theirs))
+        operations = first.joined(second, is_mine)
+    if ours.limits is not None or theirs.limits is not None:
+        limits = Limits(*(np.zeros(len(is_mine), dtype=np.int64) for _ in Limits._fields))
+        for flows, mine in ((ours, is_mine), (theirs, ~is_mine)):
+            for column, given in zip(limits, flows.limits or ()):
+                column[mine] = given
+    return {"operations": operations, "connection": merged(ours.connection, theirs.connection, is_mine), "limits": limits}
+
+
+def columns(flows: "Flows") -> dict[str, np.ndarray]:
+    """The columns that there are of connections and bounds, by name."""
+    found = {"connection": flows.connection} | (flows.limits._asdict() if flows.limits else {})
+    return {name: column for name, column in found.items() if column is not None}
