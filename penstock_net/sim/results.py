@@ -24,7 +24,7 @@ from penstock_net.results.steps import step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
 from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.headroom import too_little
-from penstock_net.sim.layouts import DROPS, EVENTS, REFUSED, SWITCH_DOWN
+from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.window import Counters, Phases, Reading, Window
@@ -429,6 +429,7 @@ def warnings(outcome: Outcome) -> list[str]:
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)
+    out += lost_without_a_way(outcome)
     out += ended_pauses(outcome)
     unfinished = 0
     if settings.drain and not outcome.interrupted:
@@ -448,6 +449,20 @@ def lost_in_switches(outcome: Outcome) -> list[str]:
         lost = int(drops[outcome.ports["node"] == switch].sum())
         out.append(f"{topo.names[switch]} failed at {', '.join(map(format_time, times))} and lost the {lost} packets in it")
     return out
+
+
+def lost_without_a_way(outcome: Outcome) -> list[str]:
+    """Packets that came to a switch while the changes had left no way from it to their host."""
+    topo, ports = outcome.settings.topo, outcome.ports
+    drops = ports["drops"][:, DROPS.index(NO_ROUTE)]
+    nodes = np.unique(ports["node"][drops > 0]).tolist()
+    if not nodes:
+        return []
+    at = ", ".join(topo.names[node] for node in nodes[:MOST_PORTS]) + (", ..." if len(nodes) > MOST_PORTS else "")
+    downs = sorted({change.time_ps for change in topo.changes if change.up is False})
+    times = ", ".join(map(format_time, downs[:MOST_PORTS])) + (", ..." if len(downs) > MOST_PORTS else "")
+    lost = counted(int(drops.sum()), "packet")
+    return [f"no route: {lost} came to {at} while no link towards their host was up, and were dropped (down from: {times})"]
 
 
 def ended_pauses(outcome: Outcome) -> list[str]:

@@ -56,6 +56,6 @@ def _hosts_with_links(topo: Topology) -> Iterator[str]:
 
 
 def _kind(name: str) -> str:
-    """What names of a kind have in common: "h" of "h12"; a name without digits is of its own kind."""
+    """What names of a kind have in common: "h#" of "h12"; a name without digits, or of digits only, is of its own kind."""
     stem = re.sub(r"\d+", "#", name)
-    return stem if "#" in stem else f"{name}!"
+    return stem if "#" in stem and stem != "#" else f"{name}!"

@@ -142,12 +142,22 @@ def flows_from_parquet(path: str | os.PathLike[str], topo: "Topology", *, class_
             if name not in frame.columns or frame[name].dtype == pl.Null:
                 frame = frame.with_columns(pl.lit(value).alias(name))
             elif frame[name].null_count():
-                texts = frame[name].cast(pl.String) if name == "class" else frame[name]
-                frame = frame.with_columns(texts.fill_null(timedelta(0) if texts.dtype == pl.Duration else value))
+                frame = frame.with_columns(_filled(frame[name], value))
         operations = operationfile.from_file(raw, frame, topo)
         flows = Flows.from_frame(frame, [{"kind": "flows", "file": place, "flows": len(frame)}], operations).check(topo)
         operationfile.check_hosts(flows)
         return flows
+
+
+def _filled(column: pl.Series, value: str | int) -> pl.Series:
+    """The column, with `value` where there is none; one of a type that means something else as it is: Flows refuses it."""
+    dtype = column.dtype
+    if isinstance(value, str):
+        is_text = isinstance(dtype, pl.String | pl.Categorical | pl.Enum) or dtype.is_integer()
+        return column.cast(pl.String).fill_null(value) if is_text else column
+    if isinstance(dtype, pl.Duration):
+        return column.fill_null(timedelta(0))
+    return column.fill_null(value) if dtype.is_integer() or dtype.is_float() else column
 
 
 def flows_to_parquet(flows: Flows, path: str | os.PathLike[str]) -> None:

@@ -24,7 +24,7 @@ from penstock_net.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, elements, whole
 from penstock_net.scratch import filled, parts, release
 from penstock_net.topology.graph import check_topology
 from penstock_net.workload import limits as of_some
-from penstock_net.workload.connections import Grouped, checked, grouped, refuse_mixed
+from penstock_net.workload.connections import ALONE, Grouped, checked, grouped, refuse_mixed
 from penstock_net.workload.limits import Limits
 from penstock_net.workload.operations import Operations
 from penstock_net.workload.shown import as_html
@@ -414,10 +414,10 @@ def _exactly(values: Any, name: str, dtype: type) -> np.ndarray:
 
 def _whole_column(column: pl.Series, path: str) -> np.ndarray:
     """A column of whole numbers as int64; SpecError: another type, a value that is none or is missing."""
+    if not (column.dtype.is_integer() or column.dtype.is_float() or column.dtype == pl.Null):
+        raise SpecError(f"is of type {column.dtype}", path=path, remedy="write whole numbers, such as Int64")
     if column.null_count():
         raise SpecError("a value is missing", path=path)
-    if not (column.dtype.is_integer() or column.dtype.is_float()):
-        raise SpecError(f"is of type {column.dtype}", path=path, remedy="write whole numbers, such as Int64")
     if column.dtype.is_float():
         wrong = column.filter(~(column.is_finite() & (column == column.floor())))
         if len(wrong):
@@ -436,13 +436,13 @@ def _time_column(column: pl.Series, path: str) -> np.ndarray:
 
     A float is the picosecond from which it differs by no more than rounding does.  SpecError: another type, a part of a ps.
     """
-    if column.null_count():
-        raise SpecError("a value is missing", path=path)
     dtype, unit = column.dtype, 1000
     if isinstance(dtype, pl.Duration):
         column, unit = column.to_physical(), _UNITS[str(dtype.time_unit)]
-    if not (column.dtype.is_integer() or dtype.is_float()):
+    if not (column.dtype.is_integer() or dtype.is_float() or dtype == pl.Null):
         raise SpecError(f"is of type {dtype}", path=path, remedy="write numbers of ns, or a Duration")
+    if column.null_count():
+        raise SpecError("a value is missing", path=path)
     if column.dtype.is_integer():
         column = column.cast(pl.Int64, strict=False)  # what does not fit is null, and too long
     bound = MAX_TIME_PS // unit
@@ -471,10 +471,12 @@ def _after_column(column: pl.Series) -> After:
     return np.concatenate([[0], np.cumsum(counts.to_numpy())]), given
 
 
-def _connection_column(column: pl.Series) -> np.ndarray | None:
+def _connection_column(column: pl.Series) -> np.ndarray:
     """Numbers of connections; a missing one is that of a flow by itself."""
-    filled = column.cast(pl.Int64) if column.dtype == pl.Null else column
-    return _whole_column(filled.fill_null(-1), "flows.connection")
+    numbers = np.full(len(column), ALONE, dtype=np.int64)
+    if column.dtype != pl.Null:
+        numbers[column.is_not_null().to_numpy()] = _whole_column(column.drop_nulls(), "flows.connection")
+    return numbers
 
 
 def csr(child: np.ndarray, parent: np.ndarray, n: int) -> After:

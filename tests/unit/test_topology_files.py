@@ -118,6 +118,7 @@ def test_a_node_that_looks_like_a_host_but_has_two_links_is_named(tmp_path):
     run = ps.simulate(topo, ps.flow_list(topo, [(0, 1, "1KB")]), "fifo")
     assert caution in run.summary["warnings"]
     assert not cautions(read(tmp_path, "a0 s0\na1 s0\nb s0\n", "n.txt"))
+    assert not cautions(read(tmp_path, "0 2\n1 2\n2 3\n4 3\n", "n.txt"))  # a number says nothing of what a node is
 
 
 @pytest.mark.parametrize(

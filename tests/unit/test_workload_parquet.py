@@ -48,13 +48,22 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("column", ["src", "dst", "bytes", "start_ns", "priority", "class", "after", "gap_ns"])
+@pytest.mark.parametrize("column", ["src", "dst", "bytes", "start_ns", "priority", "class", "after", "gap_ns", "connection"])
 def test_a_column_of_another_type_is_refused_by_name(tmp_path, column, kind):
     if (column, kind) in (("start_ns", "Duration"), ("gap_ns", "Duration"), ("class", "String"), ("after", "List")):
         return
-    with pytest.raises(SpecError) as caught:
-        read(tmp_path, **{column: ODD[kind]})
-    assert f"flows.{column}: is of type {kind}" in str(caught.value)
+    with_a_gap = [] if column in PLAIN else [pl.concat([ODD[kind].clear(1), ODD[kind][:1]])]  # a value may be missing there
+    for values in (ODD[kind], *with_a_gap):
+        with pytest.raises(SpecError) as caught:
+            read(tmp_path, **{column: values})
+        assert f"flows.{column}: is of type {kind}" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float64])
+def test_a_missing_number_is_the_default_whatever_the_type(tmp_path, dtype):
+    flows = read(tmp_path, priority=pl.Series([None, 3], dtype=dtype), connection=pl.Series([4, None], dtype=dtype))
+    assert flows.priority.tolist() == [0, 3] and flows.connection.tolist() == [4, -1]
+    assert read(tmp_path, connection=pl.Series([None, None])).connection is None
 
 
 @pytest.mark.parametrize(
