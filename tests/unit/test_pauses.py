@@ -140,6 +140,14 @@ def test_causes_by_hand():
     assert sorted(causes(pauses, Links.of(run.ports))) == [(1, 3), (2, 5), (3, 4)]
 
 
+def test_a_queue_that_is_paused_again_at_once_is_paused():
+    """As under a scheme that resumes and pauses in one instant: what is caused afterwards has the second pause as its cause."""
+    run = run_of([(0, 2), (2, 3), (3, 1)], None, delay_ns=10.0)
+    pauses = intervals(log_of([(100, 2, 1, 0, True), (160, 2, 1, 0, False), (160, 2, 1, 0, True), (175, 0, 0, -1, True)]))
+    assert pauses["end_ns"].to_list() == [160, None, None]
+    assert list(causes(pauses, Links.of(run.ports))) == [(1, 2)]
+
+
 # Two hosts at each of the switches 4, 5 and 6, of which 4 and 5 are joined twice; 7 joins all three, and 6 leads to 8 alone.
 WEB = [(0, 4), (1, 4), (2, 5), (3, 6), (9, 6), (4, 5), (4, 5), (4, 7), (5, 7), (6, 7), (6, 8), (8, 10), (8, 11)]
 WEB_PORTS = run_of(WEB, None, delay_ns=3.0).ports

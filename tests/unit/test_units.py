@@ -133,6 +133,8 @@ def test_what_is_refused(call, message):
 
 def test_formats():
     assert format_time(0) == "0ps"
+    assert [format_time(10**i) for i in (0, 3, 6, 9, 12)] == ["1ps", "1ns", "1us", "1ms", "1s"]
+    assert format_time(999) == "999ps" and format_size(1000) == "1KB" and format_rate(10**6) == "1Mbps"
     assert format_time(8_354_560) == "8.35456us"
     assert format_size(12 * 10**6) == "12MB"
     assert format_rate(10**11) == "100Gbps"

@@ -56,6 +56,11 @@ def test_sizes_are_whole_packets_uniform_over_the_range(events):
     assert stats.chisquare(counts[30:]).pvalue > 1e-3
 
 
+def test_the_whole_jitter_occurs_and_no_more():
+    late = incast(SMALL, fan_in=200, replace=True, size="1KB", jitter="2ps", every="1us", duration="1us").start_ps
+    assert set(late.tolist()) == {0, 1, 2}
+
+
 def test_senders_are_uniform_over_the_other_racks(events):
     assert np.all(events.src // 16 != events.dst // 16)
     to_first = np.bincount(events.src[events.dst == 0], minlength=160)
