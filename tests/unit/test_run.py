@@ -175,6 +175,19 @@ def test_selection_of_classes():
     assert run.selected(["poisson", "incast"]).height == 3 and run.selected().height == 3
     assert Run.from_arrays(flows(class_id=[0, 0, 0])).background() is None
     assert Run.from_arrays(flows(class_id=[1, 1, 1])).background() is None
+    several = Run.from_arrays(flows(class_id=[0, 1, 2], classes=("poisson", "incast", "incast large")))
+    assert several.background() == ["poisson"], "every incast has a name that begins with it"
+
+
+@pytest.mark.parametrize("window, last", [("run", 3), ("arrivals", 2)])
+def test_samples_of_the_window_are_those_within_it(window, last):
+    """A sample at the very end belongs to a window that is the whole run, and to no other."""
+    run = Run.from_arrays(flows(), summary={"window": window, "window_ns": [1.0, 3.0]})
+    columns = {"time_ps": [0, 1000, 2000, 3000, 4000], "switch": [3] * 5}
+    run.switches = make_frame(
+        "switches", columns | {name: [7] * 5 for name in ("buffer_bytes", "max_queue_bytes", "active_flows")}
+    )
+    assert run.window_samples.whole["time_ns"].to_list() == [*range(1, last + 1)] == run.within("switches")["time_ns"].to_list()
 
 
 def test_a_class_that_is_asked_for_and_ruled_out_is_out():
