@@ -285,6 +285,17 @@ def test_a_topology_of_htsim(tmp_path):
     assert topo.tier[topo.node("core1")] == 3 and topo.tier[topo.node("agg0")] == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*not read")
+def test_the_aggregation_switches_of_a_pod_divide_the_cores_in_turns(tmp_path):
+    """Of htsim: core i is linked to the (i mod n)-th of the n of each pod, not to the next ones in a row."""
+    topo = from_file(written(tmp_path, HTSIM.replace("Radix_Up 1", "Radix_Up 2"), "tree.topo"))
+    above = {
+        agg: sorted(topo.names[n] for n in topo.peers(topo.node(agg)) if topo.names[n].startswith("core"))
+        for agg in ("agg0", "agg1", "agg2", "agg3")
+    }
+    assert above == {f"agg{i}": [f"core{i % 2}", f"core{i % 2 + 2}"] for i in range(4)}
+
+
 @pytest.mark.parametrize(
     "old, new, says",
     [
