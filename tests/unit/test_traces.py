@@ -223,8 +223,8 @@ def test_goal(tmp_path):
     assert [(o.kind, o.bytes) for o in listed] == [("send", size) for size in (8192, 100_000, 7, 10)] + [("compute", 0)] * 3
     computed = made.flows.gap_ps[made.flows.computes].tolist()
     assert sorted(computed) == [0, us, 5 * us, 9 * us]  # the first: the beginning of rank 0
-    chained = rows(convert(tmp_path / "trace", eager=0).flows)
-    assert chained[1] == (0, 2, 100_000, 5 * us, [0], 0)
+    for eager, parents in ((0, [0]), (8191, [0]), (8192, [])):  # "at most": a send of just so many bytes is eager
+        assert rows(convert(tmp_path / "trace", eager=eager).flows)[1] == (0, 2, 100_000, 5 * us, parents, 0)
 
 
 def test_binary_goal(tmp_path):
