@@ -128,6 +128,22 @@ SWITCH = st.dictionaries(st.sampled_from(KEYS), VALUES)
 PORT = st.dictionaries(st.sampled_from(["name", "addresses", "uid", "memory", "guarded", "x"]), VALUES)
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("magic, unit", [(0xA1B2C3D4, 1000), (0xA1B23C4D, 1)])
+def test_recordings_of_both_units_and_orders(order, magic, unit):
+    """A file of tcpdump counts microseconds or nanoseconds, in the order of bytes of its machine; frames of any length are whole."""
+
+    def recording(size):
+        header = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262_144, 1)
+        return header + struct.pack(order + "IIII", 3, 999_999, size, size) + bytes(size)
+
+    for size in (14, 65_550):
+        assert list(parse_frames(recording(size))) == [(3 * 10**9 + 999_999 * unit, bytes(size))]
+    for size in (13, 65_551):
+        with pytest.raises(SpecError, match=f"byte 24: a frame of {size} B"):
+            list(parse_frames(recording(size)))
+
+
 @settings(max_examples=300, deadline=None)
 @given(VALUES | SWITCH, VALUES | st.lists(PORT | VALUES, max_size=3))
 def test_specs(switch, port):
