@@ -131,7 +131,7 @@ PORT = st.dictionaries(st.sampled_from(["name", "addresses", "uid", "memory", "g
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("magic, unit", [(0xA1B2C3D4, 1000), (0xA1B23C4D, 1)])
 def test_recordings_of_both_units_and_orders(order, magic, unit):
-    """A file of tcpdump counts microseconds or nanoseconds, in the order of bytes of its machine; frames of any length are whole."""
+    """A file of tcpdump counts microseconds or nanoseconds, in the order of bytes of its machine."""
 
     def recording(size):
         header = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262_144, 1)
