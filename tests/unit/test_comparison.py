@@ -47,6 +47,13 @@ def test_a_factor_is_found_in_every_row_and_a_shift_of_all_starts_is_none(run, t
     assert rows["size"][0] == "all" and rows["flows"][0] == rows["flows"][1:].sum() == len(run.flows)
 
 
+def test_a_size_between_two_rows_counts_in_the_upper_one(tmp_path):
+    topo = ps.star(hosts=3)
+    run = ps.simulate(topo, ps.flow_list(topo, [(0, 1, size, f"{9 * i}us") for i, size in enumerate((9_999, 10_000))]), "fifo")
+    rows = ps.compare(run, written(tmp_path / "other.csv", run.flows)).table
+    assert rows.select("size", "flows").rows() == [("all", 2), ("..10KB", 1), ("10KB..100KB", 1)]
+
+
 def test_quantiles_that_agree_hide_flows_that_do_not(run, tmp_path):
     """Two flows of one size, whose times are exchanged."""
     flows = run.flows.with_columns(fct_ns=pl.col("fct_ns").reverse())
