@@ -323,8 +323,10 @@ class Flows:
                 if not np.array_equal(_whole_column(frame["flow_id"], "flows.flow_id"), rows):
                     rule = "must be the number of the row, from 0, by which the column after names flows"
                     raise SpecError(rule, path="flows.flow_id", remedy="number them anew, or leave the column out")
-            connection = _connection_column(frame["connection"]) if "connection" in frame.columns else None
-            further = gap, operations, connection, of_some.from_frame(frame, _whole_column)
+            connection = (
+                _optional_column(frame["connection"], "flows.connection", ALONE) if "connection" in frame.columns else None
+            )
+            further = gap, operations, connection, of_some.from_frame(frame, _optional_column)
             return cls(start, src, dst, size, class_id, priority, classes, after, list(nominal), *further)
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]
@@ -471,11 +473,11 @@ def _after_column(column: pl.Series) -> After:
     return np.concatenate([[0], np.cumsum(counts.to_numpy())]), given
 
 
-def _connection_column(column: pl.Series) -> np.ndarray:
-    """Numbers of connections; a missing one is that of a flow by itself."""
-    numbers = np.full(len(column), ALONE, dtype=np.int64)
+def _optional_column(column: pl.Series, path: str, missing: int) -> np.ndarray:
+    """A column of whole numbers in which some may be missing."""
+    numbers = np.full(len(column), missing, dtype=np.int64)
     if column.dtype != pl.Null:
-        numbers[column.is_not_null().to_numpy()] = _whole_column(column.drop_nulls(), "flows.connection")
+        numbers[column.is_not_null().to_numpy()] = _whole_column(column.drop_nulls(), path)
     return numbers
 
 

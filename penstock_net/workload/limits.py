@@ -50,11 +50,11 @@ def checked(limits: Any, flows: int) -> Limits | None:
 
 
 def from_frame(frame: pl.DataFrame, whole: Any) -> Limits | None:
-    """The bounds in a frame of flows; a missing value is none.  whole: reads a column of whole numbers."""
+    """The bounds in a frame of flows; a missing value is none.  whole: reads such a column, with a default."""
     given = {name: frame[name] for name in Limits._fields if name in frame.columns and frame[name].dtype != pl.Null}
     if not given:
         return None
-    columns = {name: whole(column.fill_null(0), f"flows.{name}") for name, column in given.items()}
+    columns = {name: whole(column, f"flows.{name}", 0) for name, column in given.items()}
     return Limits(*(columns.get(name, np.zeros(len(frame), np.int64)) for name in Limits._fields))
 
 

@@ -13,6 +13,7 @@ from penstock_net.errors import SpecError
 from penstock_net.topology import star
 from penstock_net.workload import flows_from_csv, flows_from_parquet
 from penstock_net.workload.flows import Flows
+from penstock_net.workload.limits import RANGES
 
 TOPO = star(hosts=4)
 PLAIN = {"src": [0, 1], "dst": [1, 2], "bytes": [10, 20], "start_ns": [0, 50]}
@@ -48,7 +49,9 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("column", ["src", "dst", "bytes", "start_ns", "priority", "class", "after", "gap_ns", "connection"])
+@pytest.mark.parametrize(
+    "column", ["src", "dst", "bytes", "start_ns", "priority", "class", "after", "gap_ns", "connection", *RANGES]
+)
 def test_a_column_of_another_type_is_refused_by_name(tmp_path, column, kind):
     if (column, kind) in (("start_ns", "Duration"), ("gap_ns", "Duration"), ("class", "String"), ("after", "List")):
         return
