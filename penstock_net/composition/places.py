@@ -13,6 +13,8 @@ from penstock_net.errors import SchemeError
 
 LINE = 64
 MOST = 14
+QUEUED = 2  # nic_order
+QUEUING = {"admit", "rank_packet"}  # hooks of switches that the scheme which asks for it has at hosts, too
 LARGEST_TABLE = 4 << 30  # bytes; memory is used only once it is written
 MOST_QUEUES = 32767  # indices of queues are int16
 
@@ -49,6 +51,11 @@ class Part:
     def sets_priority(self) -> bool:
         return self.declared.sets_priority(self.values)
 
+    @property
+    def queues_at_hosts(self) -> bool:
+        """Whether packets that its flows may send wait at the ports of hosts, where it admits and ranks them, too."""
+        return self.evaluate(self.declared.fabric.get("nic_order", 0)) == QUEUED
+
     def called(self, control: int) -> list[tuple[str, bool, bool, int]]:
         """Its hooks that events call: name, whether at hosts, at switches, and the place in a table.
 
@@ -56,7 +63,8 @@ class Part:
         """
         place = {"frame": control + self.index, "scheme": self.index, "": 0}
         found = [(name, HOOKS[name]) for name in sorted(self.hooks) if HOOKS[name].at]
-        return [(name, hook.at != "switch", hook.at != "host", place[hook.by]) for name, hook in found]
+        queued = QUEUING if self.queues_at_hosts else set()
+        return [(name, hook.at != "switch" or name in queued, hook.at != "host", place[hook.by]) for name, hook in found]
 
     def evaluate(self, expression: str | int, **more: int) -> int:
         """A table's length or a fabric request: a number or an expression of the scheme's parameters, `hosts` and `upstreams`;
@@ -98,7 +106,8 @@ class Composition:
     nic_queues: int
     nic_by_destination: bool
     reordering: bool
-    ranked: bool
+    ranked: int  # how NICs order flows: 0 in turn, 1 by rank, 2 as ports of switches do, which store their packets
+    exact_rto: bool  # timeouts come when they are due
     symmetric: bool
     chooses_ports: str  # the first part that sends packets by other ports than those of routes; "": none
     one_link: str  # the first part whose hosts must have one link; "": none
@@ -152,6 +161,15 @@ def check_priorities(parts: list[Part], levels: int, nic_queues: int) -> int:
     return count
 
 
+def check_order(parts: list[Part], order: int, priorities: int) -> int:
+    """In which order NICs serve flows; SchemeError: packets are to wait at hosts, and priorities to have queues of their own."""
+    if order == QUEUED and priorities:
+        queuing = next(part.name for part in parts if part.queues_at_hosts)
+        rule = f"{queuing} queues packets at hosts (nic_order = {QUEUED}), another part needs a queue for each priority there"
+        raise SchemeError(rule, remedy="leave one of them out")
+    return order
+
+
 def check_trimming(parts: list[Part]) -> None:
     """SchemeError: a part cuts packets, but receivers are not told apart what is whole, or another part lets nothing be lost."""
     trimming = [part.name for part in parts if "TRIM" in part.declared.answers]
@@ -186,6 +204,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         if not 0 <= ask(key) <= MOST_QUEUES:
             raise SchemeError(f"asks for {ask(key)} {key}", remedy=f"at most {MOST_QUEUES} are possible")
     priorities = check_priorities(parts, levels, nic_queues)
+    order = check_order(parts, ask("nic_order"), priorities)
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     differ = bool(priorities) and any(p.sets_priority and "classes" not in p.declared.fabric for p in parts)
     if priorities:
@@ -199,7 +218,8 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         nic_queues=nics,
         nic_by_destination=by_destination,
         reordering=bool(ask("reordering")),
-        ranked=bool(ask("nic_order")),
+        ranked=order,
+        exact_rto=bool(ask("exact_rto")),
         symmetric=bool(ask("symmetric")),
         chooses_ports=chooser_of_ports(parts),
         one_link=next((part.name for part in parts if requested([part], "one_link")), ""),

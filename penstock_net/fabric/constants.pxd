@@ -77,3 +77,4 @@ cdef enum:
     READY = 1
     PACED = 2
     PARKED = 3
+    QUEUED = 2              # an order of the NIC: packets are made when they may be sent, and wait in the port's queues

@@ -235,7 +235,7 @@ cdef struct Seat:           # of a node in a tree of switches that reduces what 
 
 ctypedef struct Host:       # of each port of a host; what is not the NIC's is in that of port 0
     int32_t levels, nic_queues
-    int32_t by_rank         # ready flows send in the order of their rank
+    int32_t by_rank         # ready flows send in the order of their rank, or are queued: see World.ranked
     Heap paced              # flows by next_send
     Heap ranked             # ready flows by rank, instead of the rings
     Heap timers             # of incoming flows
@@ -391,7 +391,8 @@ ctypedef struct World:
     int32_t mtu, header, ack_header, ack_min, control
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
     int32_t levels          # priorities that packets may have: no more than there are queues
-    int32_t ranked          # ready flows send in the order of their rank
+    int32_t ranked          # ready flows send in the order of their rank; QUEUED: their packets are made at once, and wait at the port
+    int32_t exact_rto       # timeouts come when they are due, not at multiples of a quarter of the RTO
     int32_t in_turn         # packets of a flow take turns of the ports of their host
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval

@@ -137,6 +137,7 @@ CASES = [
     ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
+    ("pfabric:simulator", {"capacity": "20KB", "nic": "10KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("phost", {"free": 10, "capacity": "20KB"}, lambda d: d["drops"] > 0 and d["control_bytes"] > 1000),
     ("pias", {"thresholds": ["3KB", "20KB"], "k": "5KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("dynamic_threshold", {"alpha": 0.1}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),

@@ -145,7 +145,7 @@ class Simulation:
         world.acks_queued = settings["ack_lane"] if composition.priorities else 0
         world.reordering = composition.reordering
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
-        world.ranked, world.symmetric = composition.ranked, composition.symmetric
+        world.ranked, world.exact_rto, world.symmetric = composition.ranked, composition.exact_rto, composition.symmetric
         world.in_turn = settings["in_turn"]
         world.rto = settings["rto"]
         world.pacing_debt = settings["pacing_debt"]

@@ -64,8 +64,23 @@ def count_pause(node, flow):
         world.results.paused[message_at(world, message_of(world, flow, flow.sent)).number] += time
 
 
+def first_timeout(node):
+    """When the first flow times out, unless it makes progress, and within an RTO: flows may start meanwhile."""
+    world = node.worker.world
+    soonest = node.now + world.rto
+    flow = node.host.active
+    while flow:
+        if flow.acked < flow.size and (node.ops.on_timeout or flow.sent > flow.acked):
+            soonest = min(soonest, flow.progress_at + ((flow.rto if flow.rto else world.rto) << flow.backoff))
+        flow = flow.next_active
+    return soonest
+
+
 def arm_tick(node):
-    """Schedule the next check for timeouts, at a multiple of a quarter of the RTO."""
+    """Schedule the next check for timeouts: at a multiple of a quarter of the RTO, or when the first one may be due."""
+    if rare(node.worker.world.exact_rto):
+        set_node_event(node, TICK, first_timeout(node))
+        return
     period = node.worker.world.rto // 4
     set_node_event(node, TICK, (node.now // period + 1) * period)
 

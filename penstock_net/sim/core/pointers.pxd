@@ -111,6 +111,9 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
 cdef inline void add_ranking(World* world) except *:
     add_hook(&world.switch_ops, world, "on_enqueue", <void*>rank_enqueued, NULL, 0)
     add_hook(&world.switch_ops, world, "on_dequeue", <void*>rank_dequeued, NULL, 0)
+    if world.ranked == QUEUED:
+        add_hook(&world.host_ops, world, "on_enqueue", <void*>rank_enqueued, NULL, 0)
+        add_hook(&world.host_ops, world, "on_dequeue", <void*>rank_dequeued, NULL, 0)
 
 # The fabric's own choice of paths, before that of schemes.
 cdef inline void put_first(Ops* ops, World* world, void* function) except *:

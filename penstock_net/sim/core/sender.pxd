@@ -13,6 +13,7 @@ from penstock_net.sim.core.nics cimport kick_others, next_nic
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
 cdef void make_ready(Node* node, Flow* flow) noexcept nogil
+cdef void queue_packets(Node* node, Flow* flow) noexcept nogil
 cdef Flow* take_ready(Host* host) noexcept nogil
 cdef bint may_send(Flow* flow) noexcept nogil
 cdef void reschedule_flow(Node* node, Flow* flow) noexcept nogil

@@ -22,6 +22,7 @@ if not cython.compiled:
         NO_SUCH_PACKET,
         NO_SUCH_QUEUE,
         PARKED,
+        QUEUED,
         READY,
         RETRANSMITTED,
         TICK,
@@ -69,12 +70,39 @@ def make_ready(node, flow):
     nic = flow.nic
     flow.state = READY
     if rare(nic.by_rank):
+        if nic.by_rank == QUEUED and flow.connection >= 0:  # not what switches reduce, which is never to be dropped
+            queue_packets(node, flow)
+            return
         flow.key = flow.rank
         add(node.worker.arena, ranked_of(nic), keyed(flow))
         nic.levels = 1
         return
     append_flow(flow_ring_at(nic, flow.priority), flow)
     nic.levels |= bit(flow.priority)
+
+
+def queue_packets(node, flow):
+    """Make all packets that a flow may send, and store them at its port: with the scheme's hooks for that, as at a switch."""
+    while may_send(flow):
+        seq = flow.sent
+        if flow.resend:
+            seq = resent_offset(node, flow)
+            if seq < 0:
+                break
+        pkt = make_packet(node, flow, seq)
+        pkt.in_port = 0
+        pkt.time = node.now
+        port = port_of(flow)
+        armed = port.armed
+        port.armed = 1  # all are stored before the first one is sent
+        node.ops.store.call(node, port, pkt)
+        port.armed = armed
+        if not armed:
+            port.free_at = max(port.free_at, node.now)
+            arm(node, port)
+        if rare(node.worker.world.in_turn):
+            flow.nic = next_nic(node, flow)
+    flow.state = IDLE
 
 
 def take_ready(host):

@@ -139,9 +139,11 @@ def set_fabric_hooks(world: Any) -> None:
 
 def add_ranking(world: Any) -> None:
     from penstock_net.fabric.ranking import rank_dequeued, rank_enqueued
+    from penstock_net.fabric.state import QUEUED
 
-    add_hook(world.switch_ops, world, "on_enqueue", rank_enqueued, None, 0)
-    add_hook(world.switch_ops, world, "on_dequeue", rank_dequeued, None, 0)
+    for ops in (world.switch_ops, world.host_ops) if world.ranked == QUEUED else (world.switch_ops,):
+        add_hook(ops, world, "on_enqueue", rank_enqueued, None, 0)
+        add_hook(ops, world, "on_dequeue", rank_dequeued, None, 0)
 
 
 def add_first(world: Any, name: str) -> None:
