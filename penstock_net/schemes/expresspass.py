@@ -1,10 +1,10 @@
 """ExpressPass (Cho, Jang and Han, SIGCOMM 2017), section 3: data moves in answer to credits, which every port limits.
 
 A sender asks (REQUEST); the receiver sends credits, `alpha` of the maximum rate at first; each credit that arrives sends one
-packet. A port sends credits before data, but only as many bytes of them as a token bucket of two credits permits, which is fed
+packet.  A port sends credits before data, but only as many bytes of them as a token bucket of two credits permits, which is fed
 with C credit / (credit + data): the data that they call cannot exceed the link on the way back.  It keeps as many bytes of them
-as `credits` of mean size have, and drops the others.  Packets and credits of a flow take the same path.  After its last packet a sender says STOP; credits on the way
-are wasted.
+as `credits` of mean size have, and drops the others.  Packets and credits of a flow take the same path.  After its last packet a
+sender says STOP; credits on the way are wasted.
 
 Data carry the number and the sending time of their credit, so that the receiver knows the share of credits lost and the RTT.
 Once per RTT (Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
@@ -17,11 +17,11 @@ credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the 
 `air` and `ecs` are two additions of that simulator: flows with less than 40 packets left begin at a share of the rate, and a
 sender says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
 
-The rest is our choice.  Frames are 64 B (`host.control`), not 84 as in preset "code", where credits have 76 to 92.  The receiver acknowledges once, when all has
-arrived, and sends no credits then. Data that is lost shows as a gap: NACK, and the sender goes back to it.  Two RTTs after a STOP
-that came too early, or after which something is missing, the receiver begins anew, as for a flow of the packets that are left
-(in that simulator the sender asks for it, with their number, at that time).  A sender that has had no use for a credit for an RTO,
-which does not back off, repeats its REQUEST; if all was sent, also its last packet.
+The rest is our choice.  Frames are 64 B (`host.control`), not 84 as in preset "code", where credits have 76 to 92.  The receiver
+acknowledges once, when all has arrived, and sends no credits then.  Data that is lost shows as a gap: NACK, and the sender goes
+back to it.  Two RTTs after a STOP that came too early, or after which something is missing, the receiver begins anew, as for a
+flow of the packets that are left (in that simulator the sender asks for it, with their number, at that time).  A sender that has
+had no use for a credit for an RTO, which does not back off, repeats its REQUEST; if all was sent, also its last packet.
 """
 
 title = "ExpressPass"

@@ -1,14 +1,16 @@
 """ExpressPass (SIGCOMM 2017) around one switch: credits, their token buckets, and Algorithm 1 as the paper has it.
 
-Chosen here: a credit is `control` and up to `spread` more, other frames are `request_size`; a queue has as many bytes of them as `credits` of mean size; the first RTT ends with the first packet; the smoothed RTT takes a fifth of
-each sample; the time since the last update counts from the first credit; a receiver stops when all has arrived. One flow per
-sender, no data lost. How the dice fall is told, for each credit first that of its size, then that of the gap after.
+Chosen here: a credit is `control` and up to `spread` more, other frames are `request_size`; a queue has as many bytes of credits
+as `credits` of mean size; the first RTT ends with the first packet; the smoothed RTT takes a fifth of each sample; the time since
+the last update counts from the first credit; a receiver stops when all has arrived. One flow per sender, no data lost. How the
+dice fall is told, for each credit first that of its size, then that of the gap after.
 
 `feedback` "printed" is Algorithm 1; "came", the default, that with the cut of the authors' simulator, of the rate of the credits
 that came through, since the losses are an RTT old; "code", that simulator's rule. Also of that simulator: `air`, a flow of less
-than 40 packets begins at their share of alpha, and begins again at that of those that have not arrived; `ecs`, a sender looks once per RTT (from the request to the first credit) whether
-the credits of the last RTT would do for what is left, and says STOP then.  Chosen here: packets that wait for the line are left;
-the STOP goes before them and is the only one; two RTTs after a STOP that came too early the receiver begins anew.
+than 40 packets begins at their share of alpha, and begins again at that of those that have not arrived; `ecs`, a sender looks
+once per RTT (from the request to the first credit) whether the credits of the last RTT would do for what is left, and says STOP
+then.  Chosen here: packets that wait for the line are left; the STOP goes before them and is the only one; two RTTs after a STOP
+that came too early the receiver begins anew.
 """
 
 from collections import deque

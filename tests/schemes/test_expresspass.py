@@ -166,7 +166,10 @@ MISTAKES = {
     "rates beyond the maximum": ("        most = 1.0\n", ""),
     "no least rate": ("min(max(mine.rate, slot / mine.rtt), most)", "min(mine.rate, most)"),
     "feedback at every credit": ("node.now - mine.updated >= mine.rtt:", "node.now >= mine.updated:"),
-    "a credit too many": ("    return queue_at(port, CREDITS).bytes + size <= kept", "    return queue_at(port, CREDITS).bytes <= kept"),
+    "a credit too many": (
+        "    return queue_at(port, CREDITS).bytes + size <= kept",
+        "    return queue_at(port, CREDITS).bytes <= kept",
+    ),
     "a queue in packets": (
         "    return queue_at(port, CREDITS).bytes + size <= kept_bytes(expresspass)",
         "    return queue_at(port, CREDITS).length < expresspass.credits",
