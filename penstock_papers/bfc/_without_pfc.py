@@ -15,8 +15,6 @@ here, "...-expresspass-text": the algorithm of ExpressPass's own paper without t
 clock of all other schemes.  HPCC-PFC has the load in the core only, which the paper's claims are judged with.
 """
 
-from typing import Any
-
 import polars as pl
 
 from penstock_papers import ages
@@ -83,8 +81,9 @@ def by_script(runs: Runs, label: str, incast: bool = False) -> pl.LazyFrame:
     """Bytes, slowdown and finished, as the authors' script_fct.py has the slowdown: incast flows or all others.
 
     A flow ends when the last STOP has reached its receiver; here, when its last byte has, which is the same where the STOP
-    follows it, and up to an RTT later where it was sent early.  4 us are taken off, 2 in a rack, and the rest is divided by an ideal of 8 us and the time of as many packets of 1000 B as
-    the flow has, whole ones and one more, and 3 more; in a rack 4 us and 1 more.  So a lone short flow has 1.
+    follows it, and up to an RTT later where it was sent early.  4 us are taken off, 2 in a rack, and the rest is divided by an
+    ideal of 8 us and the time of as many packets of 1000 B as the flow has, whole ones and one more, and 3 more; in a rack 4 us
+    and 1 more.  So a lone short flow has 1.
     """
     in_rack = pl.col("src") // _per_rack() == pl.col("dst") // _per_rack()
     delay, hops = pl.when(in_rack).then(2000).otherwise(4000), pl.when(in_rack).then(1).otherwise(3)
