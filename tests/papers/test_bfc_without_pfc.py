@@ -25,7 +25,7 @@ EVERY = (DCQCN, DCTCP, HPCC, HPCC_PFC, EXPRESSPASS, BFC, IDEAL)
 
 def keys(module, label, scheme):
     spec = parse_spec(module.specs("paper")[label])
-    return {store.key(spec.only(table)) for table in spec.schemes if table.name == scheme.table["name"]}
+    return {store.key(spec.only(table)) for table in spec.schemes if table.label == scheme.label}
 
 
 def test_the_runs_are_those_of_other_figures():
