@@ -71,8 +71,8 @@ RULES = _sweep(
     "rule",
     {
         "judged": {},
-        "without additions": PLAIN,
         "as printed": {**PLAIN, "feedback": "printed", "target": 0.1},
+        "without additions": PLAIN,
     },
 )
 SWEEPS = (
@@ -114,7 +114,7 @@ CLAIMS = (
             why="what is judged does not depend on it: similar",
             kind=OURS,
         )
-        for name, scheme in zip(("additions", "printed"), RULES[1:])
+        for name, scheme in zip(("printed", "code"), RULES[1:])
         for group, what in GROUPS.items()
     ),
 )
@@ -179,7 +179,7 @@ def _rules(data: pl.DataFrame) -> Numbers:
     return {
         f"rule-{name}-{group}": other / judged
         for group, (judged, *others) in zip(GROUPS, _numbers(data, "expresspass", RULES))
-        for name, other in zip(("additions", "printed"), others)
+        for name, other in zip(("printed", "code"), others)
     }
 
 
