@@ -1,10 +1,10 @@
 """ExpressPass (Cho, Jang and Han, SIGCOMM 2017), section 3: data moves in answer to credits, which every port limits.
 
 A sender asks (REQUEST); the receiver sends credits, `alpha` of the maximum rate at first; each credit that arrives sends one
-packet. A port sends credits before data, but only as many bytes of them as a token bucket of two credits permits, which is fed
-with C credit / (credit + data): the data that they call cannot exceed the link on the way back.  It keeps `credits` of them and
-drops the others.  Packets and credits of a flow take the same path.  After its last packet a sender says STOP; credits on the way
-are wasted.
+packet.  A port sends credits before data, but only as many bytes of them as a token bucket of two credits permits, which is fed
+with C credit / (credit + data): the data that they call cannot exceed the link on the way back.  It keeps as many bytes of them
+as `credits` of mean size have, and drops the others.  Packets and credits of a flow take the same path.  After its last packet a
+sender says STOP; credits on the way are wasted.
 
 Data carry the number and the sending time of their credit, so that the receiver knows the share of credits lost and the RTT.
 Once per RTT (Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
@@ -14,13 +14,14 @@ feedback "came", the default, cuts the rate at which credits came through, if th
 feedback "code" is all of that simulator's rule: target (1 - rate / max), w rises by 0.05.  Gaps between
 credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
 
-`air` and `ecs` are two additions of that simulator: flows of less than 40 packets begin at a share of the rate, and a sender
-says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
+`air` and `ecs` are two additions of that simulator: flows with less than 40 packets left begin at a share of the rate, and a
+sender says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
 
-The rest is our choice.  Frames are 64 B (`host.control`), not 84.  The receiver acknowledges once, when all has arrived, and
-sends no credits then. Data that is lost shows as a gap: NACK, and the sender goes back to it.  Two RTTs after a STOP that came
-too early, or after which something is missing, the receiver begins anew.  A sender that has had no use for a credit for an RTO,
-which does not back off, repeats its REQUEST; if all was sent, also its last packet.
+The rest is our choice.  Frames are 64 B (`host.control`), not 84 as in preset "code", where credits have 76 to 92.  The receiver
+acknowledges once, when all has arrived, and sends no credits then.  Data that is lost shows as a gap: NACK, and the sender goes
+back to it.  Two RTTs after a STOP that came too early, or after which something is missing, the receiver begins anew, as for a
+flow of the packets that are left (in that simulator the sender asks for it, with their number, at that time).  A sender that has
+had no use for a credit for an RTO, which does not back off, repeats its REQUEST; if all was sent, also its last packet.
 """
 
 title = "ExpressPass"
@@ -41,13 +42,13 @@ incoming_state = {
     "rate": "float64",
     "w": "float64",
     "rtt": "float64",
-    "share": "float64",  # of the first rate, with air
     "updated": "time",
     "number": "int64",  # of the next credit
     "last": "int64",  # of the last packet that came: the number of its credit plus one
     "total": "int64",
     "lost": "int64",
     "nack_at": "time",
+    "packets": "int64",  # of the flow
     "raised": "int32",
     "state": "int32",
 }
@@ -58,19 +59,39 @@ parameters = {
     "w_min": ("float64 0.0001..0.5", 0.01, "least w (section 6)"),
     "w_max": ("float64 0.0001..1", 0.5, "largest w (section 6)"),
     "target": ("float64 0..1", 0.1, "loss of credits to aim at (section 6; authors' code: 0.125)"),
-    "credits": ("int32 1..10000", 8, "credits kept at a port (section 3.1)"),
+    "credits": ("int32 1..10000", 8, "credits kept at a port, as bytes of credits of mean size (section 3.1)"),
     "drop": ("choice tail random", "tail", "credits that come to a full queue, or at random, the more the longer it is"),
     "feedback": ("choice came code printed", "came", "Algorithm 1 with the cut of the authors' code; its rule; Algorithm 1"),
     "jitter": ("float64 0..0.9", 0.1, "of the gaps between credits (authors' code)"),
-    "spread": ("bytes", 8, "sizes of credits vary by up to this (section 3.1: 84 to 92 B)"),
+    "spread": ("bytes", 8, "sizes of credits vary by up to this, from host.control (section 3.1: 84 to 92 B)"),
+    "request_size": ("bytes", 0, "REQUESTs, STOPs and NACKs have this size, or host.control if that is more"),
     "air": ("bool", False, "short flows begin slowly (authors' code)"),
     "ecs": ("bool", False, "senders stop early (authors' code)"),
 }
 presets = {
     # what the authors' scripts set in their simulator
-    "code": {"alpha": 0.5, "target": 0.125, "feedback": "code", "air": True, "ecs": True},
-    # the BFC paper's baseline
-    "bfc": {"alpha": 0.5, "credits": 16},
+    "code": {
+        "alpha": 0.5,
+        "target": 0.125,
+        "feedback": "code",
+        "spread": "16B",
+        "request_size": "84B",
+        "air": True,
+        "ecs": True,
+        "host.control": 76,
+    },
+    # the BFC paper's baseline: that simulator, with the credits of its text (the script that is public has 8)
+    "bfc": {
+        "alpha": 0.5,
+        "target": 0.125,
+        "credits": 16,
+        "feedback": "code",
+        "spread": "16B",
+        "request_size": "84B",
+        "air": True,
+        "ecs": True,
+        "host.control": 76,
+    },
 }
 fabric = {"queues": 2, "nic_queues": 2, "symmetric": 1, "one_link": 1}
 
@@ -103,10 +124,21 @@ def choose_queue(expresspass, node, port, pkt):
 def admit(expresspass, node, port, pkt):
     if pkt.kind != expresspass.at.kind or command_of(pkt) != CREDIT:
         return ADMITTED
-    length = queue_at(port, CREDITS).length
-    if expresspass.drop == RANDOM:
-        return DROPPED if draw(node, RANDOM_QUEUE) % expresspass.credits < length else ADMITTED
-    return DROPPED if length >= expresspass.credits else ADMITTED
+    if not has_room(expresspass, port, pkt.size):
+        return DROPPED
+    if expresspass.drop == RANDOM and draw(node, RANDOM_QUEUE) % kept_bytes(expresspass) < queue_at(port, CREDITS).bytes:
+        return DROPPED
+    return ADMITTED
+
+
+def has_room(expresspass, port, size):
+    """For another credit of this size."""
+    return queue_at(port, CREDITS).bytes + size <= kept_bytes(expresspass)
+
+
+def kept_bytes(expresspass):
+    """Of credits at a port, at most."""
+    return expresspass.credits * mean_credit(expresspass)
 
 
 def next_queue(expresspass, node, port):
@@ -148,10 +180,13 @@ def uniform(node) -> float:
 
 
 def begin(expresspass, node, incoming):
-    """A flow asks for credits, for the first time or again."""
+    """Credits for a flow, for the first time or again; with air by the packets that have not arrived."""
     mine = my_incoming(expresspass, incoming)
+    left = max(mine.packets - incoming.expected // expresspass.at.world.mtu, 1)
     mine.state = ACTIVE
-    mine.rate = expresspass.alpha * mine.share
+    mine.rate = expresspass.alpha
+    if expresspass.air:
+        mine.rate *= min(left / float(AIR_PACKETS), 1.0)
     mine.w = expresspass.w_init
     mine.raised = 0
     mine.total = 0
@@ -164,13 +199,15 @@ def send_credit(expresspass, node, incoming):
     """Send a credit, unless the NIC has too many, and set the time of the next one."""
     mine = my_incoming(expresspass, incoming)
     port = port_at(node, 0)
-    if queue_at(port, CREDITS).length < expresspass.credits:
+    size = expresspass.at.world.control
+    if expresspass.spread > 0:
+        size += draw(node, RANDOM_QUEUE) % (expresspass.spread + 1)
+    if has_room(expresspass, port, size):
         frame = new_frame(node, expresspass.at.kind, CREDIT)
         about_incoming(frame, incoming)
         my_frame(expresspass, frame).number = mine.number
         my_frame(expresspass, frame).sent_at = node.now
-        if expresspass.spread > 0:
-            frame.size += draw(node, RANDOM_QUEUE) % (expresspass.spread + 1)
+        frame.size = size
         send_with_data(node, incoming.src, frame)
     mine.number += 1
     gap = slot_of(expresspass, port) / mine.rate
@@ -242,6 +279,7 @@ def send_missing(expresspass, node, incoming):
     about_incoming(frame, incoming)
     my_frame(expresspass, frame).number = incoming.expected
     frame.priority = OTHERS
+    frame.size = max(frame.size, expresspass.request_size)
     send_with_data(node, incoming.src, frame)
 
 
@@ -251,8 +289,7 @@ def receive_request(expresspass, node, pkt):
         return
     mine = my_incoming(expresspass, incoming)
     if mine.state == IDLE:
-        packets = my_frame(expresspass, pkt).number
-        mine.share = min(packets / float(AIR_PACKETS), 1.0) if expresspass.air else 1.0
+        mine.packets = my_frame(expresspass, pkt).number
     if mine.state != ACTIVE:
         begin(expresspass, node, incoming)
 
@@ -275,6 +312,7 @@ def send_about(expresspass, node, flow, command):
     about_sent(frame, flow)
     my_frame(expresspass, frame).number = packets_left(expresspass, flow)
     frame.priority = OTHERS
+    frame.size = max(frame.size, expresspass.request_size)
     send_with_data(node, flow.dst, frame)
 
 

@@ -174,7 +174,7 @@ def _of_traffic(runs: Runs, traffic: str, scheme: Scheme, queues: int, sizes: st
     found = fabric.statistics(runs, traffic, scheme, sizes)
     numbers = {panel: fabric.value(found, traffic, scheme, panel) for panel in (SHORT, MEDIUM, LONG)}
     label = fabric.of(runs, traffic, scheme)
-    crowd = fabric.finished(runs, label, incast=True).select(pl.col("slowdown").quantile(0.99, "linear")).collect().item()
+    crowd = fabric.counted(runs, label, incast=True).select(pl.col("slowdown").quantile(0.99, "linear")).collect().item()
     if crowd is not None:
         numbers[INCAST] = crowd
     numbers[BUFFER] = runs.summary(label)["max_buffer_bytes"] / 1e6

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers import frames
+from penstock_papers import ages, frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.frames import Scheme
@@ -197,7 +197,7 @@ def measured(runs: Runs, label: str, traffic: str) -> dict[str, float]:
     """The numbers of one run; those that its traffic does not have are left out."""
     said = runs.summary(label)
     flows = runs.scan(label, "flows").collect()
-    judged = flows.filter((pl.col("class").cast(pl.String) != "incast") & pl.col("slowdown").is_not_null())
+    judged = ages.counted(runs, label, "receiver").filter(pl.col("class").cast(pl.String) != "incast").collect()
     short, long = (judged.filter(wanted)["slowdown"].to_numpy() for wanted in (_is_short(), _is_long()))
     nodes = runs.scan(label, "nodes").filter(pl.col("tier") > 0).collect()
     sent = runs.scan(label, "ports").select(pl.col("tx_bytes").sum()).collect().item()

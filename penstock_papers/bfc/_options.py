@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock_papers import ages
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc._fabric import BFC_TABLE, Scheme
 from penstock_papers.cache import Runs
@@ -39,6 +40,6 @@ def slowdown_axes(axes: Any, x_text: Any = None, ylabel: str = "FCT slowdown") -
 
 
 def of_class(runs: Runs, label: str, name: str) -> pl.LazyFrame:
-    """Bytes, slowdown by the sender's clock and payload sent again, of the finished flows of one class."""
-    inside = pl.col("acked_ns").is_not_null() & (pl.col("class").cast(pl.String) == name)
-    return runs.scan(label, "flows").filter(inside).select("bytes", "retransmitted_bytes", slowdown=pl.col("sender_slowdown"))
+    """Bytes, slowdown by the sender's clock and payload sent again, of the flows of one class that count."""
+    inside = pl.col("class").cast(pl.String) == name
+    return ages.counted(runs, label, "sender").filter(inside).select("bytes", "retransmitted_bytes", "slowdown")

@@ -2,8 +2,7 @@
 
 HPCC-PFC is HPCC without PFC and with perfect retransmission (section 6.2.1): the switch that drops a packet tells its sender,
 which sends it again. +SFQ hashes flows to 32 queues, +DQA assigns 32 queues as BFC does (section 6.4), by the variant of BFC that
-all figures show. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass has the parameters of
-section 6.2.1; its simulator has 75 MB for each port and no shared buffer: here a switch has so much for all of its 24 ports.
+all figures show. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass: see `_without_pfc`.
 """
 
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock_net.units import parse_time
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc._fabric import BFC_TABLE, VARIANTS, Scheme
 from penstock_papers.cache import Runs, Spec
@@ -26,13 +26,28 @@ HPCC_DQA = Scheme(
     run="hpcc_pfc_dqa",
 )
 DCTCP_SS = Scheme("DCTCP+SS", {"name": "dctcp:bfc_slow_start"}, nth=1, run="dctcp_ss")
-EXPRESSPASS = Scheme("ExpressPass", {"name": "expresspass:bfc"}, run="expresspass")
-EXPRESSPASS_BUFFER = "1800MB"  # of a switch: 75 MB for each of 24 ports
+EXPRESSPASS = Scheme("ExpressPass", {"name": VARIANTS["expresspass"]}, run="expresspass")
+EXPRESSPASS_8 = Scheme("ExpressPass, 8 credits", {**EXPRESSPASS.table, "credits": 8}, nth=1, run="expresspass8")
+EXPRESSPASS_TEXT = Scheme(
+    "ExpressPass, text", {"name": "expresspass", "alpha": 0.5, "credits": 16}, nth=2, run="expresspass_text"
+)
+EXPRESSPASS_BUFFER = "1800MB"  # of a switch: 75 MB for each of 24 ports, without a shared buffer
+EXPRESSPASS_HOST = {"mtu": 1460, "header": 78}  # frames of 1538 B
+EXPRESSPASS_DRAIN = parse_time("10ms")
 
 
 def with_large_buffers(spec: Spec) -> Spec:
     """The spec with the buffers of the simulator of ExpressPass."""
     return {**spec, "topology": {**fabric.FABRIC, "buffer": EXPRESSPASS_BUFFER}}
+
+
+def as_its_script(spec: Spec) -> Spec:
+    """The spec with what the public script of ExpressPass's simulator sets: buffers, arrivals, packets, a drain of 10 ms."""
+    poisson, *others = spec["workload"]
+    poisson = {key: value for key, value in poisson.items() if key not in ("arrivals", "sigma")}  # exponential ones
+    end = parse_time(spec["run"]["duration"]) + EXPRESSPASS_DRAIN
+    run = {**spec["run"], "drain": True, "max_time": f"{end}ps"}
+    return {**with_large_buffers(spec), "run": run, "host": EXPRESSPASS_HOST, "workload": [poisson, *others]}
 
 
 def dropped(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock_papers import blind, frames
+from penstock_papers import ages, blind, frames
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc._fabric import BFC
 from penstock_papers.cache import Runs, Spec
@@ -74,9 +74,9 @@ def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataF
 def tail_between(runs: Runs, traffic: str, scheme: Scheme, panel: str, low: float, high: float | None = None) -> pl.DataFrame:
     """p99 of the slowdown of the flows of more than `low` and at most `high` bytes, without incast flows."""
     spec = of(traffic, scheme)
-    flows = fabric.finished(runs, fabric.of(runs, spec, scheme)).filter(pl.col("bytes") > low)
+    flows = fabric.counted(runs, fabric.of(runs, spec, scheme)).filter(pl.col("bytes") > low)
     flows = flows if high is None else flows.filter(pl.col("bytes") <= high)
-    found = flows.select(pl.len().alias("flows"), pl.col("slowdown").quantile(0.99, "linear")).collect()
+    found = flows.select(ages.number_finished().alias("flows"), pl.col("slowdown").quantile(0.99, "linear")).collect()
     return fabric.points(traffic, scheme, panel, [low], found["slowdown"], found["flows"])
 
 

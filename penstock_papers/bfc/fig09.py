@@ -115,6 +115,7 @@ CLAIMS = (
     *without_pfc.incast_rows(),
     *without_pfc.throughput_rows(),
     *without_pfc.best_rows(incast=True),
+    *without_pfc.section_1(),
     *_hpcc_rows(UPLINKS),
 )
 
@@ -127,7 +128,7 @@ def specs(scale: str) -> dict[str, Spec]:
             named("incast", load_of): fabric.spec(schemes, DURATION[scale], incast=0.05, load_of=load_of)
             for load_of, schemes in shown.items()
         },
-        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05),
+        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05, beside=True),
     }
 
 
@@ -138,7 +139,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         for load_of, shown in SHOWN.items()
         for scheme in shown
     ]
-    return pl.concat([*parts, without_pfc.measure(runs, "incast", "google")])
+    return pl.concat([*parts, without_pfc.measure(runs, "incast", "google", beside=True)])
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
@@ -161,7 +162,8 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
         **without_pfc.worst_latency(data, "incast"),
         **without_pfc.recovery_with_incast(data, "incast"),
         **without_pfc.least_throughput(data, "incast"),
-        **without_pfc.best(data, "incast"),
+        **without_pfc.best(data, "incast", incast=True),
+        **without_pfc.of_section_1(data, "incast"),
         **_hpcc(data, UPLINKS),
     }
 
@@ -201,7 +203,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.8)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "incast", (*SHOWN[CORE], *without_pfc.SERIES), statistic)
+        rivals.draw_sizes(panel, data, "incast", (*SHOWN[CORE], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("incast", UPLINKS), statistic)
     for axes in grid[1, :2]:

@@ -84,7 +84,7 @@ def specs(scale: str) -> dict[str, Spec]:
     shown = {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}
     return {
         **{named("plain", load_of): fabric.spec(schemes, DURATION[scale], load_of=load_of) for load_of, schemes in shown.items()},
-        **without_pfc.expresspass_spec("plain", DURATION[scale]),
+        **without_pfc.expresspass_spec("plain", DURATION[scale], beside=True),
         "incast": fabric.spec([BFC], DURATION[scale], incast=0.05),
     }
 
@@ -95,7 +95,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         fabric.everything(runs, named("plain", load_of), scheme, "google") for load_of, shown in SHOWN.items() for scheme in shown
     ]
     active = [fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast")]
-    return pl.concat([*parts, *active, without_pfc.measure(runs, "plain", "google")])
+    return pl.concat([*parts, *active, without_pfc.measure(runs, "plain", "google", beside=True)])
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
@@ -144,7 +144,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer and active flows below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.6)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "plain", (*SHOWN[CORE], *without_pfc.SERIES), statistic)
+        rivals.draw_sizes(panel, data, "plain", (*SHOWN[CORE], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("plain", UPLINKS), statistic)
     for axes in grid[1, :2]:

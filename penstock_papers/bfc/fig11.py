@@ -75,7 +75,7 @@ CLAIMS = (
     *(_hpcc_row(traffic, UPLINKS) for traffic in TRAFFIC),
     *without_pfc.incast_rows(*INCAST),
     *without_pfc.plain_rows(*PLAIN),
-    *(row for each in (INCAST, PLAIN) for row in (*without_pfc.best_rows(*each), *fewer_rows(*each))),
+    *(row for each in (INCAST, PLAIN) for row in (*without_pfc.best_rows(*each, incast=each is INCAST), *fewer_rows(*each))),
 )
 
 
@@ -136,7 +136,7 @@ def _trends(data: pl.DataFrame, traffic: str, prefix: str) -> Numbers:
         **fabric.long_flows(data, traffic, prefix),
         **fabric.medium_flows(data, traffic, prefix),
         f"{prefix}drops": fabric.dropped(data, traffic),
-        **without_pfc.best(data, traffic, prefix),
+        **without_pfc.best(data, traffic, prefix, incast=traffic == "incast"),
         **fewer(data, traffic, prefix),
     }
 

@@ -5,7 +5,7 @@ Section 6.3, "Load": Facebook distribution, lognormal arrivals, no incast, on th
 < 3 KB, and, ours, (c) stability: by how much the number of outstanding flows grows from the second quarter of the run
 to the last. A growth of at most 1.5 is stable. Bursts alone move the number, at 95 % beyond 1.5 with every scheme, so HPCC is
 unstable only if it grows 1.5 times as much as Ideal-FQ with the same flows; ours are relative claims with a band of 1.1.
-ExpressPass, see `_without_pfc`: credits leave data 93.9 % of a link and payload 89.6 %, less than the two highest loads ask for.
+ExpressPass, see `_without_pfc`, has the load of the ToRs' uplinks: credits leave data 94.8 % of a link and payload 90 %.
 
 HPCC has 42 B of INT in every packet, as in the authors' simulator and in HPCC's paper; the text of section 6.3 has 80 B, which
 is shown beside it. DCQCN with a window is ours, and so is the lower row, with the load of the authors' simulator.
@@ -140,7 +140,7 @@ def name(load: float, load_of: str = CORE) -> str:
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """A traffic per load by both definitions of load; ExpressPass by that of the paper."""
+    """A traffic per load by both definitions of load; ExpressPass by that of its script."""
     found = {
         name(load, load_of): fabric.spec(shown, DURATION[scale], SIZES, load, load_of=load_of)
         for load_of, shown in SHOWN.items()
@@ -160,14 +160,17 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         for scheme in shown
     ]
     for load in LOADS[scale]:
-        found = _one(runs, load, name(load) + without_pfc.APART, EXPRESSPASS).filter(pl.col("panel") != "drops")  # of credits
+        spec = name(load) + without_pfc.APART
+        slowdowns = fabric.of_flows(without_pfc.by_script(runs, spec), spec, EXPRESSPASS, SIZES)
+        found = _one(runs, load, spec, EXPRESSPASS, slowdowns).filter(pl.col("panel") != "drops")  # of credits
         parts.append(found.with_columns(traffic=pl.lit(name(load))))
     return pl.concat(parts)
 
 
-def _one(runs: Runs, load: float, traffic: str, scheme: fabric.Scheme) -> pl.DataFrame:
+def _one(runs: Runs, load: float, traffic: str, scheme: fabric.Scheme, slowdowns: pl.DataFrame | None = None) -> pl.DataFrame:
+    """`slowdowns`: by another clock than all others."""
     x = [100 * load]
-    numbers = fabric.statistics(runs, traffic, scheme, SIZES)
+    numbers = fabric.statistics(runs, traffic, scheme, SIZES) if slowdowns is None else slowdowns
     times, flows = outstanding(runs, traffic, scheme)
     return pl.concat(
         [

@@ -88,7 +88,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 def _one(runs: Runs, degree: int, scheme: Scheme) -> list[pl.DataFrame]:
     traffic = name(degree)
     found = fabric.statistics(runs, traffic, scheme, SIZES)
-    incast = fabric.finished(runs, fabric.of(runs, traffic, scheme), incast=True).select("slowdown").collect()["slowdown"]
+    incast = fabric.counted(runs, fabric.of(runs, traffic, scheme), incast=True).select("slowdown").collect()["slowdown"]
     numbers = {
         "long": value(found, traffic, scheme, "long avg"),
         "short": value(found, traffic, scheme, "short p99"),

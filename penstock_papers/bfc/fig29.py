@@ -71,13 +71,15 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 def _one(runs: Runs, scheme: fabric.Scheme) -> pl.DataFrame:
     traffic = "incast" + (without_pfc.APART if scheme is EXPRESSPASS else "")
-    flows = fabric.finished(runs, fabric.of(runs, traffic, scheme), incast=True).collect()["slowdown"].to_numpy()
+    flows_of = without_pfc.by_script if scheme is EXPRESSPASS else fabric.counted
+    found = flows_of(runs, fabric.of(runs, traffic, scheme), incast=True).collect()
+    flows, finished = found["slowdown"].to_numpy(), int(found["finished"].sum())
     none = len(flows) == 0  # in time
     share = np.linspace(0, 1, 0 if none else fabric.POINTS)
     flows = np.array([np.inf]) if none else flows
-    found = {"avg": flows.mean(), "p50": np.quantile(flows, 0.5), "p99": np.quantile(flows, 0.99)}
+    numbers = {"avg": flows.mean(), "p50": np.quantile(flows, 0.5), "p99": np.quantile(flows, 0.99)}
     parts = [fabric.points("incast", scheme, "cdf", np.quantile(flows, share), share)]
-    parts += [fabric.points("incast", scheme, panel, [0], [y], [0 if none else len(flows)]) for panel, y in found.items()]
+    parts += [fabric.points("incast", scheme, panel, [0], [y], [finished]) for panel, y in numbers.items()]
     return pl.concat(parts)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers import frames
+from penstock_papers import ages, frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.style import BLACK, DASHES, GREEN, ORANGE, SKY, family, look
 
@@ -145,9 +145,9 @@ def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
 
 
 def flows(runs: Runs, label: str, kind: str = "poisson") -> pl.DataFrame:
-    """fct (us), src, dst, bytes, start_ns, finish_ns of the finished flows: "poisson", "incast", or of the Poisson flows the
+    """fct (us), src, dst, bytes, start_ns, finish_ns of the flows that count: "poisson", "incast", or of the Poisson flows the
     "victims of incast" (to the rack of a receiver that has had its turn) or the "victims of PFC" (all others)."""
-    table = runs.scan(label, "flows").filter(pl.col("fct_ns").is_not_null())
+    table = ages.counted(runs, label, "receiver")
     is_incast = pl.col("class").cast(pl.String) == "incast"
     wanted = table.filter(is_incast if kind == "incast" else ~is_incast)
     wanted = wanted.select((pl.col("fct_ns") / 1000).alias("fct"), "src", "dst", "bytes", "start_ns", "finish_ns")

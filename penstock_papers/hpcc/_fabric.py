@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers import frames
+from penstock_papers import ages, frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.frames import Scheme
 from penstock_papers.hpcc import VARIANTS
@@ -130,20 +130,15 @@ def curve(data: pl.DataFrame, traffic: str, legend: str, panel: str) -> pl.DataF
     return frames.chosen(data, traffic=traffic, series=legend, panel=panel)
 
 
-def finished(runs: Runs, label: str) -> pl.DataFrame:
-    """bytes, slowdown and fct (us), by the sender's clock, of the finished flows that are not of an incast; by size."""
-    ended = pl.col("acked_ns").is_not_null() & (pl.col("class").cast(pl.String) != "incast")
-    columns = (
-        "bytes",
-        pl.col("sender_slowdown").alias("slowdown"),
-        ((pl.col("acked_ns") - pl.col("start_ns")) / 1e3).alias("fct"),
-    )
-    return runs.scan(label, "flows").filter(ended).select(*columns).sort("bytes", maintain_order=True).collect()
+def counted(runs: Runs, label: str) -> pl.DataFrame:
+    """bytes, slowdown and fct (us), by the sender's clock, of the flows that count and are not of an incast; by size."""
+    flows = ages.counted(runs, label, "sender").filter(pl.col("class").cast(pl.String) != "incast")
+    return flows.select("bytes", "slowdown", fct=pl.col("fct_ns") / 1e3).sort("bytes", maintain_order=True).collect()
 
 
 def slowdowns(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
     """Panels p50, p95, p99 by size, and of short and long flows; fct of short ones and latency (us)."""
-    flows = finished(runs, f"{traffic}/{scheme.label}")
+    flows = counted(runs, f"{traffic}/{scheme.label}")
     group = pl.int_range(pl.len()) * GROUPS // pl.len()
     by_size = flows.group_by(group.alias("group")).agg(pl.col("bytes").max(), *_percentiles("slowdown")).sort("group")
     parts = [rows(traffic, scheme, panel, by_size["bytes"], by_size[panel]) for panel in _names()]

@@ -1,38 +1,39 @@
 """ExpressPass (SIGCOMM 2017) around one switch: credits, their token buckets, and Algorithm 1 as the paper has it.
 
-Chosen here: a credit is 64 B and up to `spread` more; the first RTT ends with the first packet; the smoothed RTT takes a fifth of
-each sample; the time since the last update counts from the first credit; a receiver stops when all has arrived. One flow per
-sender, no data lost. How the dice fall is told, for each credit that is sent first that of its size, then that of the gap after.
+Chosen here: a credit is `control` and up to `spread` more, other frames are `request_size`; a queue has as many bytes of credits
+as `credits` of mean size; the first RTT ends with the first packet; the smoothed RTT takes a fifth of each sample; the time since
+the last update counts from the first credit; a receiver stops when all has arrived. One flow per sender, no data lost. How the
+dice fall is told, for each credit first that of its size, then that of the gap after.
 
 `feedback` "printed" is Algorithm 1; "came", the default, that with the cut of the authors' simulator, of the rate of the credits
 that came through, since the losses are an RTT old; "code", that simulator's rule. Also of that simulator: `air`, a flow of less
-than 40 packets begins at their share of alpha; `ecs`, a sender looks once per RTT (from the request to the first credit) whether
-the credits of the last RTT would do for what is left, and says STOP then.  Chosen here: packets that wait for the line are left;
-the STOP goes before them and is the only one; two RTTs after a STOP that came too early the receiver begins anew.
+than 40 packets begins at their share of alpha, and begins again at that of those that have not arrived; `ecs`, a sender looks
+once per RTT (from the request to the first credit) whether the credits of the last RTT would do for what is left, and says STOP
+then.  Chosen here: packets that wait for the line are left; the STOP goes before them and is the only one; two RTTs after a STOP
+that came too early the receiver begins anew.
 """
 
 from collections import deque
 
 from .one_switch import FLOW_TIMER, SEND, START, Net, Packet
 
-CREDIT, MTU, HEADER = 64, 1000, 48
+MTU, HEADER = 1000, 48
 AIR = 40  # packets
 
 PAPER = {"alpha": 1 / 16, "w_init": 1 / 16, "w_min": 0.01, "w_max": 0.5, "target": 0.1, "credits": 8, "feedback": "came"}
-PAPER |= {"jitter": 0.1, "spread": 8, "air": False, "ecs": False}
-PRESETS = {
-    "": PAPER,
-    "code": {**PAPER, "alpha": 0.5, "target": 0.125, "feedback": "code", "air": True, "ecs": True},
-    "bfc": {**PAPER, "alpha": 0.5, "credits": 16},
-}
+PAPER |= {"jitter": 0.1, "control": 64, "spread": 8, "request_size": 64, "air": False, "ecs": False}
+CODE = {"alpha": 0.5, "target": 0.125, "feedback": "code", "air": True, "ecs": True}
+CODE |= {"control": 76, "spread": 16, "request_size": 84}  # minCreditSize, maxCreditSize - minCreditSize, minEthernetSize
+PRESETS = {"": PAPER, "code": {**PAPER, **CODE}, "bfc": {**PAPER, **CODE, "credits": 16}}
 
 
 class Bucket:
     """Credits within C credit / (credit + data), at most two at once; kept in ps of line time, of credits of mean size."""
 
-    def __init__(self, net, ps_per_byte, queue, spread):
-        self.net, self.queue = net, queue
-        self.mean = CREDIT + spread // 2
+    def __init__(self, net, ps_per_byte, settings):
+        self.net = net
+        self.mean = settings["control"] + settings["spread"] // 2
+        self.most = settings["credits"] * self.mean  # bytes
         self.slot = (self.mean + MTU + HEADER) * ps_per_byte
         self.credits, self.others = deque(), deque()
         self.level, self.at = 0, 0
@@ -41,7 +42,7 @@ class Bucket:
     def put(self, pkt):
         if pkt.kind != "credit":
             self.others.append(pkt)
-        elif len(self.credits) < self.queue:
+        elif sum(credit.size for credit in self.credits) + pkt.size <= self.most:
             self.credits.append(pkt)
         else:
             self.dropped += 1
@@ -64,15 +65,16 @@ class Bucket:
 
 
 class Sender:
-    def __init__(self, host, flow, dst, size, start, ecs):
-        self.host, self.flow, self.dst, self.size, self.start, self.ecs = host, flow, dst, size, start, ecs
+    def __init__(self, host, flow, dst, size, start):
+        self.host, self.flow, self.dst, self.size, self.start = host, flow, dst, size, start
+        self.ecs, self.frame = host.settings["ecs"], host.settings["request_size"]
         self.packets, self.next, self.wasted = -(-size // MTU), 0, 0
         self.rtt, self.since, self.used = None, None, 0
         self.stopped, self.acknowledged = None, None  # packets left then; when
 
     def begin(self):
         says = {"src": self.host.number, "packets": self.packets}
-        request = Packet("request", self.flow, self.flow, CREDIT, self.dst, says)
+        request = Packet("request", self.flow, self.flow, self.frame, self.dst, says)
         self.host.net.at(self.start, self.host, (START, 0), lambda: self.host.soon(request))
 
     def left(self):
@@ -80,7 +82,7 @@ class Sender:
 
     def stop(self):
         self.stopped = self.left()
-        self.host.bucket.put(Packet("stop", self.flow, self.flow, CREDIT, self.dst))
+        self.host.bucket.put(Packet("stop", self.flow, self.flow, self.frame, self.dst))
 
     def sent(self, pkt):
         if pkt.says["last"] and self.stopped is None:
@@ -106,12 +108,14 @@ class Sender:
 class Flow:
     """What a receiver knows: Algorithm 1, and the rule of the authors' simulator.  Rates are shares of the maximum."""
 
-    def __init__(self, src, alpha, w_init):
-        self.src, self.alpha, self.w_init = src, alpha, w_init
+    def __init__(self, src, packets, settings):
+        self.src, self.packets, self.alpha, self.w_init = src, packets, settings["alpha"], settings["w_init"]
+        self.air = AIR if settings["air"] else 0
         self.number, self.next, self.srtt, self.bytes, self.begun = 0, 0, None, 0, 0
 
     def begin(self, now):
-        self.rate, self.w, self.updated = self.alpha, self.w_init, now
+        left = self.packets - self.bytes // MTU
+        self.rate, self.w, self.updated = self.alpha * (left / self.air if left < self.air else 1), self.w_init, now
         self.total, self.lost, self.increased = 0, 0, False
         self.begun += 1
 
@@ -167,7 +171,7 @@ class Host:
     def __init__(self, net, ps_per_byte, sizes, settings, draws, base_rtt):
         self.net, self.sizes, self.settings, self.draws, self.base_rtt = net, sizes, settings, draws, base_rtt
         self.bounds = settings["target"], settings["w_min"], settings["w_max"]
-        self.bucket = Bucket(net, ps_per_byte, settings["credits"], settings["spread"])
+        self.bucket = Bucket(net, ps_per_byte, settings)
         self.answers, self.data, self.sender = deque(), deque(), None
         self.flows, self.timers, self.updates, self.finished = {}, {}, [], {}
 
@@ -205,9 +209,9 @@ class Host:
         if flow.total and now - flow.updated >= flow.srtt:
             getattr(flow, settings["feedback"])(now, self.bucket.slot, *self.bounds)
             self.updates.append((now, number, flow.rate, flow.w))
-        credit = Packet("credit", number, number, CREDIT, flow.src, {"number": flow.number, "sent": now})
-        if self.soon(credit) and settings["spread"]:
-            credit.size += next(self.draws) % (settings["spread"] + 1)
+        more = next(self.draws) % (settings["spread"] + 1) if settings["spread"] else 0
+        says = {"number": flow.number, "sent": now}
+        self.soon(Packet("credit", number, number, settings["control"] + more, flow.src, says))
         flow.number += 1
         gap = self.bucket.slot / flow.rate
         if settings["jitter"]:
@@ -222,8 +226,7 @@ class Host:
             self.sender.credit(pkt, now)
             self.line.kick()
         elif pkt.kind == "request":
-            share = min(pkt.says["packets"] / AIR, 1) if self.settings["air"] else 1
-            self.flows[number] = Flow(pkt.says["src"], self.settings["alpha"] * share, self.settings["w_init"])
+            self.flows[number] = Flow(pkt.says["src"], pkt.says["packets"], self.settings)
             self.begin(number)
         elif pkt.kind == "stop" and number not in self.finished:
             wait = max(int(2 * self.flows[number].srtt), 2 * self.base_rtt)
@@ -247,7 +250,7 @@ class Host:
 class Switch:
     def __init__(self, net, ports, settings):
         self.net, self.lines, self.out = net, [], []
-        self.buckets = [Bucket(net, net.line_of(i), settings["credits"], settings["spread"]) for i in range(ports)]
+        self.buckets = [Bucket(net, net.line_of(i), settings) for i in range(ports)]
         self.answers = [deque() for _ in range(ports)]
 
     def arrive(self, pkt, _):
@@ -275,7 +278,7 @@ def transfer(flows, hosts, settings, draws=None, base_rtt=0, slower=None, ps_per
     sizes = [size for _, _, size, _ in flows]
     nodes = [Host(net, net.line_of(i), sizes, settings, draws and draws(i), base_rtt) for i in range(hosts)]
     for flow, (src, dst, size, start) in enumerate(flows):
-        nodes[src].sender = Sender(nodes[src], flow, dst, size, start, settings["ecs"])
+        nodes[src].sender = Sender(nodes[src], flow, dst, size, start)
     switch = Switch(net, hosts, settings)
     net.connect(switch, nodes)
     for node in nodes:
@@ -285,13 +288,13 @@ def transfer(flows, hosts, settings, draws=None, base_rtt=0, slower=None, ps_per
     return switch, nodes
 
 
-def bounds(ps_per_byte, host_delay, uplink_delay, queue=8):
+def bounds(ps_per_byte, host_delay, uplink_delay, queue=8, credit=64):
     """Section 3.1, equation 1, in a leaf-spine: the largest data queue of each kind of port, bytes.
 
     d_p: from a credit's arrival at port p to that of its data, [least, most]; its spread is what p may have to store. A credit
     waits for those before it and for a packet on the line. A host's spread is two packets in a burst, and one on its line.
     """
-    slot, packet = (CREDIT + MTU + HEADER) * ps_per_byte, (MTU + HEADER) * ps_per_byte
+    slot, packet = (credit + MTU + HEADER) * ps_per_byte, (MTU + HEADER) * ps_per_byte
     most_credit = queue * slot + packet
 
     def port(*nexts):

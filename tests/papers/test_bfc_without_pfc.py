@@ -12,8 +12,9 @@ from penstock_net.spec import parse_spec
 from penstock_papers import Runs
 from penstock_papers import cache as store
 from penstock_papers.bfc import _fabric as fabric
+from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
-from penstock_papers.bfc import fig09, fig10, fig11, fig12, fig14, fig29
+from penstock_papers.bfc import fig09, fig10, fig11, fig12, fig14, fig21, fig29
 from penstock_papers.bfc._fabric import BFC, BFC_128, DCQCN, DCQCN_WIN, DCTCP, HPCC, HPCC_80, IDEAL
 from penstock_papers.bfc._rivals import EXPRESSPASS, HPCC_PFC
 from penstock_papers.claims import FROM_PAPER, OURS, judge
@@ -24,7 +25,7 @@ EVERY = (DCQCN, DCTCP, HPCC, HPCC_PFC, EXPRESSPASS, BFC, IDEAL)
 
 def keys(module, label, scheme):
     spec = parse_spec(module.specs("paper")[label])
-    return {store.key(spec.only(table)) for table in spec.schemes if table.name == scheme.table["name"]}
+    return {store.key(spec.only(table)) for table in spec.schemes if table.label == scheme.label}
 
 
 def test_the_runs_are_those_of_other_figures():
@@ -36,11 +37,49 @@ def test_the_runs_are_those_of_other_figures():
     assert keys(fig11, "incast", HPCC_PFC) == keys(fig14, "incast", HPCC_PFC)
 
 
-def test_expresspass_has_the_parameters_of_the_paper_and_none_of_the_additions():
-    spec = parse_spec(fig09.specs("paper")["incast-expresspass"])
-    (table,) = spec.schemes
+def parameters(spec, table):
     values = spec.build_scheme(table).values("expresspass")
-    assert [values[name] for name in ("alpha", "w_init", "credits", "air", "ecs")] == [0.5, 0.0625, 16, 0, 0]
+    return [values[name] for name in ("alpha", "w_init", "credits", "air", "ecs")]
+
+
+def test_expresspass_is_its_authors_public_code():
+    """Both additions, and the credits of the text; beside it those of the script, and the text."""
+    spec = parse_spec(fig09.specs("paper")["incast-expresspass"])
+    assert [parameters(spec, table) for table in spec.schemes] == [[0.5, 0.0625, 16, 1, 1], [0.5, 0.0625, 8, 1, 1]]
+    text = parse_spec(fig09.specs("paper")["incast-expresspass-text"])
+    assert [parameters(text, table) for table in text.schemes] == [[0.5, 0.0625, 16, 0, 0]]
+
+
+@pytest.mark.parametrize("module, label", ((fig09, "incast-expresspass"), (fig12, "load60-expresspass"), (fig21, "expresspass")))
+def test_the_set_up_is_that_of_the_script(module, label):
+    spec = parse_spec(module.specs("paper")[label])
+    assert (spec.host.mtu, spec.host.header) == (1460, 78)
+    assert (spec.duration_ps, spec.run.drain, spec.max_time_ps) == (50 * 10**9, True, 60 * 10**9)
+    poisson, *incast = spec.workload
+    assert poisson.extra.keys() & {"arrivals", "sigma", "load_on"} == set()  # exponential, of the ToRs' uplinks
+    assert poisson.extra["load"] == pytest.approx(0.55 if incast else 0.6)
+
+
+def test_slowdowns_are_those_of_the_script(tmp_path):
+    """script_fct.py by hand: 4 us are taken off, 2 in a rack of 16, and the rest is divided by its ideal."""
+    pl.DataFrame(
+        {
+            "src": [0, 0, 16, 0, 0, 0],
+            "dst": [16, 15, 0, 16, 16, 16],
+            "bytes": [500, 1000, 2500, 1000, 1000, 10**6],
+            "class": ["poisson"] * 3 + ["incast"] + ["poisson"] * 2,
+            "start_ns": [0.0, 1000.0, 0.0, 0.0, 95_000.0, 40_000.0],
+            "finish_ns": [12_160.0, 12_200.0, 12_480.0 + 8480.0, 12_320.0, None, None],
+            "ideal_fct_ns": [4e3] * 4 + [6e3, 90e3 / 4],
+            "slowdown": [1.0] * 4 + [None, None],
+        }
+    ).write_parquet(tmp_path / "flows.parquet")
+    (tmp_path / "summary.json").write_text(json.dumps({"end_ns": 100_000.0}))
+    found = without_pfc.by_script(runs(tmp_path), "traffic").collect()
+    late = (60_000 - 4000) / (8000 + (1001 + 3) * 80)
+    assert found["slowdown"].to_list() == pytest.approx([1.0, 9200 / (4000 + 2 * 80), 2.0, late])
+    assert found["finished"].to_list() == [True, True, True, False]  # the fifth is too young to count
+    assert without_pfc.by_script(runs(tmp_path), "traffic", incast=True).collect()["slowdown"].to_list() == [1.0]
 
 
 def runs(path):
@@ -50,10 +89,10 @@ def runs(path):
 def test_wasted_credits_by_hand(tmp_path):
     """10 flows; 100 credits reach a sender, 75 packets of data a receiver: a quarter is wasted. Other links do not count."""
     pl.DataFrame({"node": [0, 1, 2, 3], "tier": [0, 0, 1, 2]}).write_parquet(tmp_path / "nodes.parquet")
-    data, acks, others, credits = 75 * 1048 - 300, 10 * 60, 20 * 64, 100 * 68
+    data, acks, others, credits = 75 * 1048 - 300, 10 * 60, 20 * 84, 100 * 84
     columns = ("tx_packets", "tx_bytes", "ack_bytes", "control_bytes")
     to_host = dict(zip(columns, (75 + 10 + 20 + 100, data + acks + others + credits, acks, 0)))
-    dropped = 40 * 68  # credits
+    dropped = 40 * 84  # credits
     of_host = dict(zip(columns, (245, data + acks + others + credits + dropped, acks, others + credits + dropped)))
     other = dict.fromkeys(columns, 10**6)
     rows = [{"node": 2, "peer": 0, **to_host}, {"node": 0, "peer": 2, **of_host}, {"node": 2, "peer": 3, **other}]
@@ -72,8 +111,34 @@ def test_wasted_credits_of_a_run(size, tmp_path):
     share = without_pfc.wasted(runs(tmp_path / "run"), "traffic") / 100
     data, to_hosts = 8 * size // 1000, run.ports.filter(pl.col("peer") < 8)["tx_packets"].sum()
     credits = to_hosts - data - 8 * 3
-    assert share == pytest.approx(1 - data / credits, abs=0.01)
-    assert 0.9 < share < 1 if size == 1000 else 0 < share < 0.7
+    assert share == pytest.approx(1 - data / credits, abs=0.02)
+    assert 0.3 < share < 0.6 if size == 1000 else 0 < share < 0.3  # air: a fortieth of the first rate
+
+
+def test_wasted_credits_of_google_s_sizes(tmp_path):
+    """32 hosts, 60 % of the uplinks, 8 credits, three seeds of 1 ms: as the authors' simulator, of which 15.1 % was measured with
+    its additions and 44.9 % without them."""
+    additions = {"both": {}, "neither": {"air": False, "ecs": False}}
+    spec = {
+        "topology": {
+            "kind": "leaf_spine",
+            "hosts": 32,
+            "tors": 4,
+            "spines": 4,
+            "rate": "100Gbps",
+            "delay": "1us",
+            "buffer": "900MB",
+        },
+        "host": rivals.EXPRESSPASS_HOST,
+        "scheme": [{"name": "expresspass:code", "label": label, **table} for label, table in additions.items()],
+        "workload": [{"kind": "poisson", "sizes": "google", "load": 0.6}],
+    }
+    found = {label: [] for label in additions}
+    for seed in (1, 2, 3):
+        made = store.run_spec({**spec, "run": {"duration": "1ms", "seed": seed, "max_time": "11ms"}}, "run", tmp_path)
+        for entry, label in zip(made, additions):
+            found[label].append(without_pfc.wasted(Runs({"run": entry}), "run"))
+    assert 14 <= np.mean(found["both"]) <= 16 and 43 <= np.mean(found["neither"]) <= 46
 
 
 def numbers(**panels):
@@ -141,14 +206,26 @@ def test_least_throughput_by_hand():
     assert "7 flows finished" in worst and "(DCQCN)" in worst and "(HPCC-PFC)" in but_dcqcn
 
 
-@pytest.mark.parametrize("incast, tail", [(True, "FAIL"), (False, "PASS")])
-def test_bfc_is_better_than_expresspass_by_hand(incast, tail):
+@pytest.mark.parametrize("incast", [True, False])
+def test_bfc_is_better_than_expresspass_by_hand(incast):
     data = numbers(short_p99=(0, 0, 0, 0, 8, 2, 0), short_avg=(0, 0, 0, 0, 1, 2, 0), long_avg=(0, 0, 0, 0, 9, 3, 0))
-    assert judged(without_pfc.best_rows(incast=incast), without_pfc.best(data, "t")) == {
-        "expresspass-p99": (4, tail, FROM_PAPER),
+    assert judged(without_pfc.best_rows(incast=incast), without_pfc.best(data, "t", incast=incast)) == {
+        **({} if incast else {"expresspass-p99": (4, "PASS", FROM_PAPER)}),
         "expresspass-avg": (0.5, "FAIL", FROM_PAPER),
         "expresspass-long": (3, "PASS", FROM_PAPER),
     }
+
+
+@pytest.mark.parametrize(
+    "tail, mean, verdicts",
+    ((6.5, 17, ["PASS", "PASS"]), (15, 8, ["FAIL", "FAIL"]), (2.9, 35, ["FAIL", "FAIL"]), (8, 33, ["PASS"] * 2)),
+)
+def test_section_1_by_hand(tail, mean, verdicts):
+    """BFC's tail is 10, its long flows have 1: half to double of 35 % better and 17 times worse."""
+    data = numbers(short_p99=(0, 0, 0, 0, tail, 10, 0), long_avg=(0, 0, 0, 0, mean, 1, 0))
+    found = judged(without_pfc.section_1(), without_pfc.of_section_1(data, "t"))
+    assert [verdict for _, verdict, _ in found.values()] == verdicts
+    assert found["expresspass-35"][0] == pytest.approx(1 - tail / 10) and found["expresspass-17"][0] == mean
 
 
 def test_fewer_wasted_credits_by_hand():

@@ -185,7 +185,7 @@ def test_another_variant_in_a_table_is_seen():
     chosen, common = {"bfc": {"name": "bfc", "assignment": "rotating"}}, {}
     away, beside = compared("bfc/fig07", chosen, common)
     assert away == {"bfc assignment", "bfc queues", "bfc th_bytes"} and beside == {"bfc assignment"}
-    assert compared("bfc/fig10", {"bfc": "bfc"}, common)[0] == {"bfc assignment"}
+    assert compared("bfc/fig11", {"bfc": "bfc"}, common)[0] == {"bfc assignment"}
     assert compared("floodgate/fig20", {}, common)[0] == {"bfc name"}
 
 

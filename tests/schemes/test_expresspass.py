@@ -83,8 +83,9 @@ TRANSFERS = {  # preset, flows, what is not as in the preset
     "paper, both": ("", crowd(4), {**EVEN, "alpha": 0.5, "air": True, "ecs": True}),
     "both ways": ("", [(src, (src + 1) % 5, 40_000 + 700 * src, 100_000 * src) for src in range(16)], {"alpha": 0.5}),
     "slow senders": ("", [(src, src % 2, 60_000 + 700 * src, 100_000 * src) for src in range(2, 8)], {"alpha": 0.5}),
-    "preset code": ("code", crowd(15), {}),
-    "preset bfc": ("bfc", crowd(7), {}),
+    "preset code": ("code", crowd(4, largest=300_000), {}),
+    "preset bfc": ("bfc", crowd(21, largest=300_000), {}),
+    "sizes that fill a queue": ("", [(src, src % 2, 80_000, 77_777 * src) for src in range(2, 14)], {"spread": 60, "alpha": 0.5}),
 }
 SLOWER = {3: 4 * LINE, 4: 3 * LINE, 7: 8 * LINE}  # ps per byte of hosts
 
@@ -121,7 +122,9 @@ def simulated(scheme, case):
     listed = flow_list(topo, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows])
     named = parse(f"{scheme}:{preset}" if preset else scheme, changes)
     made = simulate(topo, listed, named, measure=EVERYTHING, max_time_ps=10**9)
-    return departures(made, 16), {flow: at and round(at * 1000) for flow, at in enumerate(made.flows["finish_ns"])}
+    end = max((round(at * 1000) for at in made.flows["acked_ns"].drop_nulls()), default=0)  # as in `transcribed`
+    left = [row for row in departures(made, 16) if row[0] <= end]
+    return left, {flow: at and round(at * 1000) for flow, at in enumerate(made.flows["finish_ns"])}
 
 
 @pytest.mark.parametrize("case", TRANSFERS)
@@ -137,14 +140,18 @@ def test_every_packet_of_a_switch(case):
     assert (sum(bucket.dropped for bucket in switch.buckets) > 30) == (case == "slow senders")
     early = sum(host.sender.stopped > 0 for host in nodes if host.sender)
     anew = sum(flow.begun > 1 for host in nodes for flow in host.flows.values())
-    assert (early > 3 and anew > 0) == (case in ("code, ecs", "paper, both", "preset code"))
+    assert (early > 3 and anew > 0) == (case in ("code, ecs", "paper, both", "preset code", "preset bfc"))
 
 
 @pytest.mark.parametrize("preset", expresspass.PRESETS)
 def test_the_presets(preset):
     values = {"drop": 0, **expresspass.PRESETS[preset]}  # the transcription is given how the dice fall
     values["feedback"] = ["came", "code", "printed"].index(values["feedback"])
-    assert parse(f"expresspass:{preset}" if preset else "expresspass").values("expresspass") == values
+    control = values.pop("control")
+    named = parse(f"expresspass:{preset}" if preset else "expresspass")
+    found = named.values("expresspass")
+    assert {**found, "request_size": max(found["request_size"], control)} == values
+    assert dict(named.host).get("control", 64) == control
 
 
 MISTAKES = {
@@ -159,8 +166,20 @@ MISTAKES = {
     "rates beyond the maximum": ("        most = 1.0\n", ""),
     "no least rate": ("min(max(mine.rate, slot / mine.rtt), most)", "min(mine.rate, most)"),
     "feedback at every credit": ("node.now - mine.updated >= mine.rtt:", "node.now >= mine.updated:"),
-    "a place too many at ports": ("length >= expresspass.credits else", "length > expresspass.credits else"),
-    "a place too many at NICs": (".length < expresspass.credits:", ".length <= expresspass.credits:"),
+    "a credit too many": (
+        "    return queue_at(port, CREDITS).bytes + size <= kept",
+        "    return queue_at(port, CREDITS).bytes <= kept",
+    ),
+    "a queue in packets": (
+        "    return queue_at(port, CREDITS).bytes + size <= kept_bytes(expresspass)",
+        "    return queue_at(port, CREDITS).length < expresspass.credits",
+    ),
+    "no limit at NICs": ("    if has_room(expresspass, port, size):\n", "    if size > 0:\n"),
+    "no limit at ports": ("    if not has_room(expresspass, port, pkt.size):\n", "    if pkt.size < 0:\n"),
+    "begins again as at first": ("mine.packets - incoming.expected // expresspass.at.world.mtu", "mine.packets"),
+    "begins again slowly": ("mine.packets - incoming.expected // expresspass.at.world.mtu", "1"),
+    "small requests": ("    frame.size = max(frame.size, expresspass.request_size)\n", "", 2),
+    "credits of the default size": ('"host.control": 76', '"host.control": 64', 2),
     "a deeper bucket": ("2 * whole_slot", "3 * whole_slot"),
     "hosts do not shape": ("if mine.tokens >= cost:", "if mine.tokens >= cost or node.is_host:"),
     "the share of credits": ("+ expresspass.at.world.quantum)", ")"),
@@ -175,7 +194,7 @@ MISTAKES = {
     "a receiver goes on": ("    mine.state = STOPPED\n", "    if mine.state == ACTIVE:\n        return\n"),
     "credits of all RTTs": ("        mine.used = 0\n", ""),
     "air for longer flows": ("AIR_PACKETS = 40", "AIR_PACKETS = 50"),
-    "target of the preset": ('"target": 0.125', '"target": 0.1'),
+    "target of the preset": ('"target": 0.125', '"target": 0.1', 2),
 }
 
 
@@ -218,6 +237,7 @@ def test_no_data_is_lost_and_credits_are_limited(preset):
     assert made.summary["flows_finished"] == 15 and made.summary["retransmissions"] == 0
     rows = rows_of(made)
     assert not any(row.event == "drop" and row.kind == DATA for row in rows)
+    least, mean, most = (76, 84, 92) if preset else (64, 68, 72)
     credits = defaultdict(list)
     for row in rows:
         if row.event == "dequeue" and row.kind > 1 and kind_of(row) == "credit":
@@ -227,9 +247,10 @@ def test_no_data_is_lost_and_credits_are_limited(preset):
         begin = sent[0][0]
         for at, size in sent:
             bytes_sent += size
-            assert bytes_sent <= 2 * 68 + 72 + (at - begin) * 68 / (68 + WIRE) / LINE
+            assert bytes_sent <= 2 * mean + most + (at - begin) * mean / (mean + WIRE) / LINE
     queue = max(row.queue_bytes for row in rows if row.event == "enqueue" and row.queue == 0)
-    assert queue <= (16 if preset == ":bfc" else 8) * 72
+    kept = (16 if preset == ":bfc" else 8) * mean
+    assert kept - least < queue <= kept
 
 
 @pytest.mark.parametrize("feedback, longest", (("code", 1.1), ("came", 1.1), ("printed", 1.25)))
@@ -239,7 +260,7 @@ def test_flows_share_a_link(feedback, longest):
     made = run(topo, [[src, 0, 2_000_000, "0us"] for src in range(1, 5)], {"feedback": feedback})
     took = made.flows["fct_ns"]
     ideal = 4 * 2_000 * (WIRE + 68) * LINE / 1000
-    assert took.max() < longest * ideal and took.min() > 0.75 * ideal
+    assert took.max() < longest * ideal and took.min() > 0.7 * ideal
     assert made.ports["max_queue_bytes"].max() < 4 * WIRE
 
 
