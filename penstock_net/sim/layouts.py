@@ -14,6 +14,7 @@ TOO_MANY_FLOWS = CONSTANTS["TOO_MANY_FLOWS"]
 SCHEME_FAULT = CONSTANTS["SCHEME_FAULT"]
 
 SWITCH_DOWN = "switch down"
+NO_ROUTE = "no route"
 _NO_SUCH = {
     "queue": "queue",
     "port": "port",
@@ -27,7 +28,7 @@ _DROPS = {
     "admission": "refused by the scheme",
     "loss": "link loss",
     "down": "link down",
-    "no_route": "no route",
+    "no_route": NO_ROUTE,
     "switch": SWITCH_DOWN,
     "headroom": "headroom pool full",
 }

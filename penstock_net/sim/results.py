@@ -24,12 +24,13 @@ from penstock_net.results.steps import step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
 from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.headroom import too_little
-from penstock_net.sim.layouts import DROPS, EVENTS, REFUSED, SWITCH_DOWN
+from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.window import Counters, Phases, Reading, Window
 from penstock_net.topology.cautions import cautions
 from penstock_net.topology.changes import LinkChange, SwitchChange
+from penstock_net.topology.outages import sentences
 from penstock_net.units import format_time
 from penstock_net.version import version
 
@@ -58,6 +59,7 @@ class Outcome:
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     logs             its logs, of which an interrupted run has a part
     sent_at_changes  (node, port) -> bytes sent at each change of its rate
+    unrouted         packets that had no route, at each change of the links that are down
     deadlock         at the end of a run that has not finished
     began            time.perf_counter() when the run began
     reduced          what the summary says of what switches reduced
@@ -75,6 +77,7 @@ class Outcome:
     queueing: list[tuple[int, ...]]
     logs: Logs
     sent_at_changes: dict[tuple[int, int], list[int]]
+    unrouted: list[int]
     deadlock: Deadlock | None
     interrupted: bool
     began: float
@@ -91,6 +94,7 @@ class Outcome:
         logs: Logs,
         window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
+        unrouted: list[int],
         deadlock: Deadlock | None,
         interrupted: bool,
         began: float,
@@ -116,6 +120,7 @@ class Outcome:
             sim.queueing() if settings.measure.queueing else [],
             logs,
             sent_at_changes,
+            unrouted,
             deadlock,
             interrupted,
             began,
@@ -429,6 +434,7 @@ def warnings(outcome: Outcome) -> list[str]:
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)
+    out += lost_without_route(outcome)
     out += ended_pauses(outcome)
     unfinished = 0
     if settings.drain and not outcome.interrupted:
@@ -448,6 +454,12 @@ def lost_in_switches(outcome: Outcome) -> list[str]:
         lost = int(drops[outcome.ports["node"] == switch].sum())
         out.append(f"{topo.names[switch]} failed at {', '.join(map(format_time, times))} and lost the {lost} packets in it")
     return out
+
+
+def lost_without_route(outcome: Outcome) -> list[str]:
+    """Changes that left hosts without a route, and the packets lost by it."""
+    total = int(outcome.ports["drops"][:, DROPS.index(NO_ROUTE)].sum())
+    return sentences(outcome.settings.topo, np.diff([*outcome.unrouted, total]).tolist())
 
 
 def ended_pauses(outcome: Outcome) -> list[str]:
