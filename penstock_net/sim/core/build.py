@@ -437,8 +437,7 @@ class Simulation:
             catch_up(node, time)
             if ps_per_byte and only in (-1, number):
                 set_rate(node, port, ps_per_byte)
-            if down > 0:
-                port.down = down
+            port.down = down if down > 0 else port.down
             if down == 1:
                 cut(world, node, slot)
         port_at(node_at(world, a), slot_a).peer_ps_per_byte = port_at(node_at(world, b), slot_b).ps_per_byte
