@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from networks import HostConfig, Measure, available, examples, flow_list, hosts_under, networks, reasons, same, simulate
 
 from penstock_net import topology
+from penstock_net.cli import main
 from penstock_net.errors import SpecError
 from penstock_net.sim import simulate as core
 from penstock_net.topology import (
@@ -224,6 +225,18 @@ def test_marks_come_of_a_night():
     assert marks[0] == 0 < marks[1]
 
 
+def test_windows_hold_at_night():
+    """Floodgate's: what is beyond the window of a destination waits in a virtual output queue; a link that is down has none."""
+    topo = leaf_spine(hosts=4, tors=2, spines=1, uplink_rate="200Gbps", buffer="12MB")
+    flows, used = flow_list(topo, [(i, 2 + i, 2_000_000) for i in range(2)]), []
+    for on_down in (None, "hold", "drop"):
+        night = [{"time": "9us", "a": "tor0", "b": "spine0", "night": "200us", "on_down": on_down}] if on_down else []
+        run = simulate(topo.with_changes(night), flows, "floodgate", measure=QUIET, host=HostConfig(rto="500us"))
+        used.append(run.frame("nodes").filter(pl.col("node") == topo.node("tor0"))["max_voqs"][0])
+        assert on_down == "drop" or run.summary["drops"] == run.summary["retransmissions"] == 0
+    assert used == [0, 2, 0]
+
+
 def test_a_dark_link_keeps_its_routes():
     """With `hold` both spines carry as much as without nights; with `drop` the other one carries all meanwhile."""
     topo = leaf_spine(hosts=8, tors=2, spines=2)
@@ -281,7 +294,7 @@ def test_same_bits(scheme, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         patched.setattr(core, "Runner", Interrupted)
         patched.setattr(core, "CHUNK_S", 0.0)
-        assert simulate(topo, crowd(topo), scheme, checkpoint=path, **settings).summary["interrupted"]
+        assert simulate(topo, crowd(topo), scheme, checkpoint=path, on_interrupt="return", **settings).summary["interrupted"]
     same(whole, simulate(topo, crowd(topo), scheme, checkpoint=path, **settings), "checkpoint")
 
 
@@ -304,6 +317,21 @@ def test_packets_without_a_route_are_counted():
         assert sum(counts) == lost[on_down] and (len(said) > 1 and min(counts) > 0) == (on_down == "drop")
         assert run.summary["flows_finished"] == 2
     assert lost["drop"] > 100 > lost["hold"] == 0
+
+
+def test_a_dry_run_says_it(tmp_path, capsys, monkeypatch):
+    text = (
+        '[run]\nduration = "9us"\n[topology]\nkind = "dumbbell"\nleft = 1\nright = 1\nchanges = [{ time = "2us", a = "switch0", '
+    )
+    text += 'b = "switch1", night = "1us", every = "3us", until = "9us", on_down = "drop" }]\n[scheme]\nname = "fifo"\n'
+    text += '[[workload]]\nkind = "list"\nflows = [[0, 1, 1000]]\n'
+    monkeypatch.chdir(tmp_path)
+    for on_down in ("drop", "hold"):
+        (tmp_path / "my.toml").write_text(text.replace("drop", on_down))
+        main(["run", "my.toml", "--dry-run"])
+        out, err = capsys.readouterr()
+        warning = "warning: switch0 - switch1, down from 2us until 3us, and 2 more times, leaves 1 pair of hosts,"
+        assert (warning in err) == (on_down == "drop") and f'every = "3us", until = "9us", on_down = "{on_down}"' in out
 
 
 def test_what_is_said():
