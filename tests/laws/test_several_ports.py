@@ -175,7 +175,7 @@ def host(ports, draw, paths):
                 levels=draw.random() < 0.5, port=SimpleNamespace(slot=slot, paused=draw.random() < 0.4, queues=queues)
             )
         )
-    world = SimpleNamespace(rails=None)
+    world = SimpleNamespace(rails=None, pin_of=None)
     return SimpleNamespace(
         nics=made,
         next_hops=hops,
@@ -232,7 +232,7 @@ PORTS = {
         "rails[flow.number] % node.port_count",
     ),
     "rails from 1 on": ("+ 1 + rails[flow.number] % node", "+ 1 + (rails[flow.number] + 1) % node"),
-    "without a path the first port": ("        return flow.nic\n    rails =", "        return nic_at(node, 0)\n    rails ="),
+    "without a path the first port": ("        return flow.nic\n    if", "        return nic_at(node, 0)\n    if"),
     "two steps at a time": ("(last + i) % count", "(last + 2 * i) % count"),
     "the same port again": ("range(1, count + 1):", "range(0, count + 1):"),
     "never the same port again": ("range(1, count + 1):", "range(1, count):"),
