@@ -79,6 +79,7 @@ def command(
     from penstock_net.scratch import on_disk
     from penstock_net.spec import load_spec
     from penstock_net.topology.cautions import cautions
+    from penstock_net.topology.outages import sentences
 
     if seeds is not None:
         _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run, checkpoint)
@@ -91,7 +92,7 @@ def command(
         flows = loaded.build_flows(topo, force)
         for table in loaded.schemes:
             loaded.check(table, topo, flows)
-        for caution in cautions(topo):
+        for caution in (*cautions(topo), *sentences(topo)):
             say(f"warning: {caution}")
         typer.echo(loaded.complete().to_toml(), nl=False)
         return

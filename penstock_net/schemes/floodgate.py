@@ -75,6 +75,7 @@ fabric = {"voqs": "max(voqs, groups)", "nic_by_destination": "host_pause"}
 
 CREDIT = 3  # commands of frames, beside PAUSE and RESUME for dstPause and dstResume
 SYN = 4
+DOWN = 1  # of a port whose link has no routes; one that is dark has 2
 HEADER = 58
 ENTRIES = 32  # of a frame
 
@@ -188,7 +189,7 @@ def on_enqueue(floodgate, node, port, queue, pkt):
     if pkt.kind != DATA or window_of(floodgate, node, port, pkt) == 0:
         return
     cell = cell_of(floodgate, node, port.slot, pkt.dst)
-    if port.down:
+    if port.down == DOWN:
         cell.apart += pkt.size
     else:
         cell.queued += pkt.size
@@ -387,7 +388,7 @@ def check_credits(floodgate, node, port, dst):
     cell = cell_of(floodgate, node, port.slot, dst)
     if cell.queued == 0 and cell.last_credit == cell.next_psn:
         return NEVER
-    if port.down:
+    if port.down == DOWN:
         close(floodgate, node, dst, cell.queued + cell.next_psn - cell.last_credit)
         cell.apart += cell.queued
         cell.queued = 0
@@ -410,7 +411,7 @@ def answer_syn(floodgate, node, port, pkt):
     cell.received = frame.psns[0]
     cell.credited = cell.received - cell.stored
     for slot in range(node.port_count):
-        if port_at(node, slot).down:
+        if port_at(node, slot).down == DOWN:
             for i in range(port_at(node, slot).queue_count):
                 cell.credited += bytes_of(floodgate, queue_at(port_at(node, slot), i), port.slot, dst)
     post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, dst, cell.credited))

@@ -99,7 +99,20 @@ WALKED = ("Packet", "Packet", "Port", "Queue", "Flow", "Node", "Incoming", "Host
 OWNERS = ("packet", "frame", "port", "queue", "flow", "node", "incoming")  # of the first of them, whose structs schemes extend
 
 # Attributes of the runner of simulate.py: those in a checkpoint, and those that are made anew.
-KEPT_OF_RUNNER = {"sim", "per_flow", "logs", "starts", "window", "changes", "links", "sent_at_changes", "stopped", "now", "began"}
+KEPT_OF_RUNNER = {
+    "sim",
+    "per_flow",
+    "logs",
+    "starts",
+    "window",
+    "changes",
+    "links",
+    "sent_at_changes",
+    "unrouted",
+    "stopped",
+    "now",
+}
+KEPT_OF_RUNNER |= {"began"}
 MADE_OF_RUNNER = {
     "settings",
     "progress",
@@ -346,6 +359,7 @@ class Keeper:
                 "batch": runner.starts.batch,
                 "changes": len(runner.changes),
                 "sent_at_changes": [(*end, sent) for end, sent in runner.sent_at_changes.items()],
+                "unrouted": runner.unrouted,
                 "stopped": runner.stopped,
                 "pending": window.pending,
                 "wall_s": time.perf_counter() - runner.began,
@@ -385,6 +399,7 @@ class Keeper:
         runner.next_start = runner.starts.reload(run["batch"])
         runner.pass_changes(len(runner.changes) - run["changes"])
         runner.sent_at_changes = {(node, port): sent for node, port, sent in run["sent_at_changes"]}
+        runner.unrouted = run["unrouted"]
         runner.window.pending = run["pending"]
         for name in ("first", "last"):
             setattr(runner.window, name, _reading(saved.arrays(name)))

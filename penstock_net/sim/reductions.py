@@ -12,7 +12,6 @@ import numpy as np
 
 from penstock_net.errors import SpecError
 from penstock_net.sim.layouts import row_type
-from penstock_net.topology.changes import LinkChange
 from penstock_net.topology.trees import Tree, Trees
 from penstock_net.workload.algorithms import IN_NETWORK
 from penstock_net.workload.flows import circle
@@ -111,11 +110,11 @@ def _check_group(flows: Flows, group: np.ndarray) -> None:
 def _check_lossless(settings: Settings) -> None:
     """SpecError: a link may lose packets, which nobody sends again."""
     topo = settings.topo
-    fails = next((c for c in topo.changes if not isinstance(c, LinkChange) or c.up is not None), None)
+    fails = any(change.fails for change in topo.changes)
     for lossy, path, what in (
         (bool(topo.links["loss"].any()), "topology.links.loss", "a link loses packets"),
         (bool(settings.control_loss), "control_loss", "links lose control frames"),
-        (fails is not None, "topology.changes", "a link or a switch fails"),
+        (fails, "topology.changes", "a link or a switch fails"),
     ):
         if lossy:
             rule = f'{what}; what switches reduce (algorithm "{IN_NETWORK}") is not sent again'

@@ -30,6 +30,7 @@ from penstock_net.sim.settings import Settings
 from penstock_net.sim.window import Counters, Phases, Reading, Window
 from penstock_net.topology.cautions import cautions
 from penstock_net.topology.changes import LinkChange, SwitchChange
+from penstock_net.topology.outages import sentences
 from penstock_net.units import format_time
 from penstock_net.version import version
 
@@ -58,6 +59,7 @@ class Outcome:
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     logs             its logs, of which an interrupted run has a part
     sent_at_changes  (node, port) -> bytes sent at each change of its rate
+    unrouted         packets that had no route, at each change of the links that are down
     deadlock         at the end of a run that has not finished
     began            time.perf_counter() when the run began
     reduced          what the summary says of what switches reduced
@@ -75,6 +77,7 @@ class Outcome:
     queueing: list[tuple[int, ...]]
     logs: Logs
     sent_at_changes: dict[tuple[int, int], list[int]]
+    unrouted: list[int]
     deadlock: Deadlock | None
     interrupted: bool
     began: float
@@ -91,6 +94,7 @@ class Outcome:
         logs: Logs,
         window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
+        unrouted: list[int],
         deadlock: Deadlock | None,
         interrupted: bool,
         began: float,
@@ -116,6 +120,7 @@ class Outcome:
             sim.queueing() if settings.measure.queueing else [],
             logs,
             sent_at_changes,
+            unrouted,
             deadlock,
             interrupted,
             began,
@@ -429,7 +434,7 @@ def warnings(outcome: Outcome) -> list[str]:
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)
-    out += lost_without_a_way(outcome)
+    out += lost_without_route(outcome)
     out += ended_pauses(outcome)
     unfinished = 0
     if settings.drain and not outcome.interrupted:
@@ -451,18 +456,10 @@ def lost_in_switches(outcome: Outcome) -> list[str]:
     return out
 
 
-def lost_without_a_way(outcome: Outcome) -> list[str]:
-    """Packets that came to a switch while the changes had left no way from it to their host."""
-    topo, ports = outcome.settings.topo, outcome.ports
-    drops = ports["drops"][:, DROPS.index(NO_ROUTE)]
-    nodes = np.unique(ports["node"][drops > 0]).tolist()
-    if not nodes:
-        return []
-    at = ", ".join(topo.names[node] for node in nodes[:MOST_PORTS]) + (", ..." if len(nodes) > MOST_PORTS else "")
-    downs = sorted({change.time_ps for change in topo.changes if change.up is False})
-    times = ", ".join(map(format_time, downs[:MOST_PORTS])) + (", ..." if len(downs) > MOST_PORTS else "")
-    lost = counted(int(drops.sum()), "packet")
-    return [f"no route: {lost} came to {at} while no link towards their host was up, and were dropped (down from: {times})"]
+def lost_without_route(outcome: Outcome) -> list[str]:
+    """Changes that left hosts without a route, and the packets lost by it."""
+    total = int(outcome.ports["drops"][:, DROPS.index(NO_ROUTE)].sum())
+    return sentences(outcome.settings.topo, np.diff([*outcome.unrouted, total]).tolist())
 
 
 def ended_pauses(outcome: Outcome) -> list[str]:

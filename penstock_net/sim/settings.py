@@ -97,8 +97,8 @@ class Settings:
 
     @property
     def pauses_may_be_lost(self) -> bool:
-        """Whether links lose frames or fail, so that a lossless scheme may drop packets."""
-        fails = any(change.up is not None for change in self.topo.changes)
+        """Whether links lose frames or fail, so that a lossless scheme may drop packets; links that are dark lose none."""
+        fails = any(change.fails for change in self.topo.changes)
         return bool(self.control_loss or fails or self.topo.links["loss"].any())
 
     @cached_property

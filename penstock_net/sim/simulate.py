@@ -26,7 +26,7 @@ from penstock_net.sim import deadlock, results
 from penstock_net.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables, routes_of
 from penstock_net.sim.checkpoint import Checkpoint, Keeper
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
-from penstock_net.sim.layouts import NO_SUCH, SCHEME_FAULT, TOO_MANY_FLOWS
+from penstock_net.sim.layouts import DROPS, NO_ROUTE, NO_SUCH, SCHEME_FAULT, TOO_MANY_FLOWS
 from penstock_net.sim.logs import Logs
 from penstock_net.sim.lookahead import lookahead
 from penstock_net.sim.settings import Settings
@@ -189,6 +189,7 @@ class Runner:
         self.links = LinkStates(topo.links)
         self.routes: dict[frozenset[int], dict[str, Any]] = {}
         self.sent_at_changes: dict[tuple[int, int], list[int]] = {}
+        self.unrouted: list[int] = []  # packets that had no route so far, at each change of the links that are down
         self.look_ps = deadlock.first_look_ps(settings.end_ps)
         self.stopped: deadlock.Stopped = []
         self.now = self.next_start = 0  # the last horizon, ps; the start of the first flow that is not loaded
@@ -224,6 +225,7 @@ class Runner:
             self.logs,
             self.window,
             self.sent_at_changes,
+            self.unrouted,
             found,
             self.stop,
             self.began,
@@ -335,6 +337,8 @@ class Runner:
         before = self.links.down
         self.links.apply(change)
         if self.links.down != before:
+            drops = self.sim.port_counters(change.time_ps)["drops"]
+            self.unrouted.append(int(drops[:, DROPS.index(NO_ROUTE)].sum()))
             self.route()
             self.sim.move_all_flows(change.time_ps)
         if isinstance(change, LinkChange):
@@ -360,26 +364,24 @@ class Runner:
         self.sim.set_routes(self.routes[down])
 
     def change_link(self, change: LinkChange) -> None:
-        """Take a link down, bring it up (unless a switch at its end has failed), or change its rate."""
+        """Take a link down, let it go dark, bring it up (unless a switch at its end has failed), or change its rate."""
         link = self.settings.topo.links[change.link]
         if change.ps_per_byte:
             for node, port in ((link["a"], link["port_a"]), (link["b"], link["port_b"])):
                 if change.node in (None, node):
                     end = int(node), int(port)
                     self.sent_at_changes.setdefault(end, []).append(self.sim.tx_bytes(*end))
-        stays_down = change.up and change.link in self.links.down
-        up = -1 if change.up is None or stays_down else int(change.up)
-        self.set_link(change.time_ps, change.link, up, change.ps_per_byte or 0.0, -1 if change.node is None else change.node)
+        state = -1 if change.up is None else self.links.state(change.link)
+        self.set_link(change.time_ps, change.link, state, change.ps_per_byte or 0.0, -1 if change.node is None else change.node)
 
     def change_switch(self, change: SwitchChange) -> None:
         """Fail a switch: its links go down and its packets are lost.  Or bring it back, with all links that can be up."""
         for link in self.links.of_switch(change.switch):
-            if not change.up or link not in self.links.down:
-                self.set_link(change.time_ps, link, int(change.up))
+            self.set_link(change.time_ps, link, self.links.state(link))
         if not change.up:
             self.sim.fail_switch(change.switch)
 
-    def set_link(self, time_ps: int, number: int, up: int, ps_per_byte: float = 0.0, only: int = -1) -> None:
+    def set_link(self, time_ps: int, number: int, state: int, ps_per_byte: float = 0.0, only: int = -1) -> None:
         """Set a link's state and rate in the core; see Simulation.change_link."""
         a, b, port_a, port_b = (int(self.settings.topo.links[number][column]) for column in ("a", "b", "port_a", "port_b"))
-        self.sim.change_link(time_ps, a, port_a, b, port_b, up, ps_per_byte, only)
+        self.sim.change_link(time_ps, a, port_a, b, port_b, state, ps_per_byte, only)

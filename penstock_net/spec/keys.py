@@ -31,10 +31,10 @@ from penstock_net.sim.config import (
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
-from penstock_net.topology.changes import CHANGE_KEYS
 from penstock_net.topology.cutthrough import MOST as MOST_HEADER
 from penstock_net.topology.graph import MAX_HOSTS
 from penstock_net.topology.parts import LINK_KEYS, NODE_KEYS, NODE_KINDS
+from penstock_net.topology.schedule import CHANGE_KEYS, ON_DOWN
 from penstock_net.topology.servers import KEYS as RECEIVER_KEYS
 from penstock_net.topology.servers import TRACE_COLUMNS
 from penstock_net.units import parse_rate
@@ -233,8 +233,16 @@ KEYS: dict[str, dict[str, Key]] = {
         "parallel": Key("int", "which of several links between the two, in the order of the file, from 0", ">= 0"),
         "switch": Key("text", "a switch, instead of a link: all its links, and what it stores"),
         "up": Key("bool", "`false`: the link or switch fails; `true`: it is back"),
-        "rate": Key("rate", "its rate from then on", "> 0"),
+        "rate": Key("rate", "its rate from then on; with `night` from when it is up again", "> 0"),
         "of": Key("text", "the rate is only of what this end sends"),
+        "on_down": Key(
+            f"choice {' '.join(ON_DOWN)}",
+            "`drop` (default): routes avoid the link, and what is on the wire is lost; `hold`: it is dark, keeps its routes, "
+            "packets for it wait, and what is on the wire arrives",
+        ),
+        "night": Key("time", "down at `time` and up again after so long, instead of `up`", "> 0"),
+        "every": Key("time", "all of it again after each such time ...", "> 0"),
+        "until": Key("time", "... as long as it begins before this time", "> 0"),
     },
     "vswitches": {
         "apps": Key("int", "applications, each a host, behind every virtual switch", "1..1000"),

@@ -10,19 +10,28 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import boolean, inside
 from penstock_net.units import bits_per_second, format_time, ps_per_byte
 
-CHANGE_KEYS = ("time", "a", "b", "parallel", "switch", "up", "rate", "of")
+MOST_CHANGES = 100_000  # that one table, or a network's receivers, may stand for
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
 SWITCH_EXAMPLE = '{time = "1ms", switch = "spine1", up = false}'
 
 
 class LinkChange(NamedTuple):
-    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends."""
+    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends.
+
+    hold   a link that goes down is dark: it keeps its routes, packets for it wait, and what is on the wire arrives
+    """
 
     time_ps: int
     link: int
     up: bool | None = None
     ps_per_byte: float | None = None
     node: int | None = None
+    hold: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether packets are lost by it."""
+        return self.up is False and not self.hold
 
 
 class SwitchChange(NamedTuple):
@@ -32,8 +41,21 @@ class SwitchChange(NamedTuple):
     switch: int
     up: bool
 
+    @property
+    def fails(self) -> bool:
+        """Whether packets are lost by it."""
+        return not self.up
+
 
 Change = LinkChange | SwitchChange
+
+
+def in_order(change: Change) -> tuple[int, bool]:
+    """By what changes are sorted: by time, and at one time rates first, so that a link that is up again sends at its new rate."""
+    return change.time_ps, change.up is not None
+
+
+UP, DOWN, DARK = 0, 1, 2  # what Port.down of the core is
 
 
 class LinkStates:
@@ -42,13 +64,16 @@ class LinkStates:
     def __init__(self, links: np.ndarray) -> None:
         self.links = links
         self.cut: frozenset[int] = frozenset()  # links that are down themselves
+        self.dark: frozenset[int] = frozenset()  # those whose packets wait
         self.failed: dict[int, int] = {}  # switch -> when it failed, ps
 
     def apply(self, change: Change) -> None:
         """Apply the next change."""
         if isinstance(change, LinkChange):
             if change.up is not None:
-                self.cut = self.cut - {change.link} if change.up else self.cut | {change.link}
+                one = {change.link}
+                self.cut = self.cut - one if change.up or change.hold else self.cut | one
+                self.dark = self.dark | one if change.hold else self.dark - one
         elif change.up:
             self.failed.pop(change.switch, None)
         else:
@@ -58,9 +83,13 @@ class LinkStates:
         """The links of a switch."""
         return [int(link) for link in np.flatnonzero((self.links["a"] == switch) | (self.links["b"] == switch))]
 
+    def state(self, link: int) -> int:
+        """UP, DOWN (no route leads over it) or DARK."""
+        return DOWN if link in self.down else DARK if link in self.dark else UP
+
     @property
     def down(self) -> frozenset[int]:
-        """The links that do not work."""
+        """The links that do not work, without those that are dark."""
         return self.cut.union(*(self.of_switch(switch) for switch in self.failed))
 
 
@@ -119,9 +148,24 @@ def check_change(change: Change, links: np.ndarray, hosts: int, names: tuple[str
         raise SpecError("nothing changes", path="changes", remedy="give up = true or false, or a rate")
     if change.up is not None:
         boolean(change.up, "changes.up")
+    if change.hold and change.up is not False:
+        raise SpecError("is of a link that goes down", path="changes.hold", value=change.hold, remedy="give up = False")
     if change.ps_per_byte is not None and not 0 < change.ps_per_byte < math.inf:
         rule = "must be greater than zero"
         raise SpecError(rule, path="changes.ps_per_byte", value=change.ps_per_byte, remedy="or give up = false")
     link: Any = links[change.link]
     if change.node is not None and (change.node not in (link["a"], link["b"]) or change.up is not None):
         raise SpecError("must be one end of the link, and can have a rate of its own, not a state", path="changes.of")
+
+
+def nights(changes: Iterable[Change], links: np.ndarray, names: tuple[str, ...]) -> list[str]:
+    """A line about the links that are dark for a time; none if there are none.  `changes` are sorted by time."""
+    dark = [change for change in changes if isinstance(change, LinkChange) and change.hold]
+    if not dark:
+        return []
+    which = list(dict.fromkeys(change.link for change in dark))
+    shown = [f"{names[links['a'][link]]} - {names[links['b'][link]]}" for link in which[:4]]
+    more = f" and {len(which) - 4} more" if len(which) > 4 else ""
+    return [
+        f"dark          {', '.join(shown)}{more}: {len(dark)} nights, the first at {format_time(dark[0].time_ps)}; packets wait"
+    ]

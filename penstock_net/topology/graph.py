@@ -11,20 +11,18 @@ import numpy as np
 
 from penstock_net.errors import ABSENT, SpecError, nearest
 from penstock_net.hashing import flow_hash
-from penstock_net.inputs import below_one, boolean, inside, instance, known_keys, one_of, time_ps, whole
+from penstock_net.inputs import below_one, inside, instance, one_of, whole
 from penstock_net.notebook import lines
-from penstock_net.topology import cutthrough
+from penstock_net.topology import cutthrough, schedule
 from penstock_net.topology.changes import (
-    CHANGE_EXAMPLE,
-    CHANGE_KEYS,
-    SWITCH_EXAMPLE,
     Change,
     LinkChange,
     SwitchChange,
     check_change,
     check_order,
-    check_switch,
     exact,
+    in_order,
+    nights,
 )
 from penstock_net.topology.routes import (
     Fabric,
@@ -39,7 +37,7 @@ from penstock_net.topology.routes import (
 from penstock_net.topology.scale_up import Servers, servers_of
 from penstock_net.topology.structure import Structure, structure_of
 from penstock_net.topology.wiring import check_links, check_names, number_ports
-from penstock_net.units import PS_PER_S, bits_per_second, format_rate, format_size, format_time, ps_per_byte
+from penstock_net.units import PS_PER_S, bits_per_second, format_rate, format_size, format_time
 
 LINK = np.dtype(
     [("a", "i4"), ("b", "i4"), ("port_a", "i4"), ("port_b", "i4"), ("ps_per_byte", "f8"), ("delay_ps", "i8"), ("loss", "f8")]
@@ -67,7 +65,7 @@ class Topology:
     names         one per node
     tier          int8 per node: 0 host, or switch in a server (virtual, or an NVSwitch), 1 ToR, 2 aggregation or spine, 3 core
     params        the keyword arguments that made it, so that a spec can be written back: build(topo.spec) == topo
-    changes       LinkChange and SwitchChange, sorted by time
+    changes       LinkChange and SwitchChange, sorted by time; at one time what only changes a rate comes first
     group         int32 per switch: paths take as few links between groups as they can; without it all are in one
     label         int8 per link, for schemes: twice the dimension that it is in; plus 1: it joins two groups, or closes a ring
     headers       int64 per switch: bytes of a packet after which it may forward it (virtual cut-through); 0: all of it
@@ -90,7 +88,7 @@ class Topology:
         fix = object.__setattr__
         fix(self, "names", tuple(self.names))
         fix(self, "params", copy.deepcopy(dict(self.params)))
-        fix(self, "changes", tuple(sorted(self.changes, key=lambda change: change.time_ps)))
+        fix(self, "changes", tuple(sorted(self.changes, key=in_order)))
         fix(self, "links", np.array(self.links, dtype=LINK))
         fix(self, "buffer_bytes", np.array(self.buffer_bytes, dtype=np.int64))
         fix(self, "tier", np.array(self.tier, dtype=np.int8))
@@ -255,7 +253,7 @@ class Topology:
     def link(self, a: str | int, b: str | int, parallel: int | None = None) -> int:
         """The index of the link between two nodes, given by name or number; `parallel`: which of several, in their order."""
         here, there = self.node(a), self.node(b)
-        found = self._links_between.get((min(here, there), max(here, there)), [])
+        found = self.links_between(here, there)
         if len(found) == 1 and parallel is None:
             return found[0]
         if found:
@@ -272,6 +270,10 @@ class Topology:
             + (", ..." if len(peers) > 8 else "")
         )
 
+    def links_between(self, a: int, b: int) -> list[int]:
+        """The indices of all links between two nodes, in their order."""
+        return self._links_between.get((min(a, b), max(a, b)), [])
+
     def peers(self, node: int) -> list[int]:
         """The nodes at the other end of the links of `node`, by port."""
         links = self.links[(self.links["a"] == node) | (self.links["b"] == node)]
@@ -282,14 +284,22 @@ class Topology:
     def with_changes(self, changes: Iterable[Change | Mapping[str, Any]]) -> "Topology":
         """With these changes in addition: LinkChange and SwitchChange, or as in TOML
         `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
-        what that end alone sends; `{time = "1ms", switch = "spine1", up = false}`."""
-        added = []
+        what that end alone sends; `{time = "1ms", switch = "spine1", up = false}`; nights in a row:
+        `{time = "180us", a = "tor0", b = "spine1", on_down = "hold", night = "20us", every = "200us", until = "1ms"}`."""
+        added: list[Change] = []
+        written = list(self.params.get("changes", ()))
         for i, change in enumerate(changes):
+            if isinstance(change, (LinkChange, SwitchChange)):
+                added.append(exact(change))
+                written.append(schedule.written(self, added[-1]))
+                continue
             with inside(f"changes.{i}"):
-                added.append(exact(change) if isinstance(change, (LinkChange, SwitchChange)) else self._change(change))
-        everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
-        written = [*self.params.get("changes", ()), *map(self._written, added)]
-        return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
+                more, table = schedule.read(self, change)
+            added += more
+            written.append(table)
+        return replace(
+            self, changes=(*self.changes, *added), params={**self.params, "changes": written} if written else self.params
+        )
 
     def with_loss(self, loss: float) -> "Topology":
         """With this probability of losing a frame on each link and direction; those within a server lose none."""
@@ -304,53 +314,6 @@ class Topology:
         found = cutthrough.headers(switches, header, self.headers, self.names[self.hosts :], self.tier[self.hosts :])
         given = {"cut_through": switches, "cut_through_header": header}
         return replace(self, headers=found, params=self.params | {k: v for k, v in given.items() if v is not None})
-
-    def _change(self, table: Mapping[str, Any]) -> Change:
-        known_keys(table, CHANGE_KEYS)
-        if "switch" in table:
-            return self._switch_change(table)
-        for key in ("time", "a", "b"):
-            if key not in table:
-                raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")
-        time = time_ps(table["time"], "time")
-        rate = ps_per_byte(table["rate"], "rate") if "rate" in table else None
-        node = self.node(table["of"]) if "of" in table else None
-        up = boolean(table["up"], "up") if table.get("up") is not None else None
-        parallel = whole(table["parallel"], "parallel", 0) if "parallel" in table else None
-        return LinkChange(time, self.link(table["a"], table["b"], parallel), up, rate, node)
-
-    def _switch_change(self, table: Mapping[str, Any]) -> SwitchChange:
-        for key in ("time", "up"):
-            if key not in table:
-                raise SpecError("is missing", path=key, remedy=f"write for example {SWITCH_EXAMPLE}")
-        more = [key for key in table if key not in ("time", "switch", "up")]
-        if more:
-            raise SpecError("is of a link, and this is a switch", path=more[0], remedy="remove it, or switch")
-        with inside("switch"):
-            switch = self.node(table["switch"])
-        return SwitchChange(
-            time_ps(table["time"], "time"), check_switch(switch, self.hosts, self.names), boolean(table["up"], "up")
-        )
-
-    def _written(self, change: Change) -> dict[str, Any]:
-        """A change as in TOML; times and rates exact."""
-        if isinstance(change, SwitchChange):
-            check_change(change, self.links, self.hosts, self.names)
-            return {"time": f"{change.time_ps}ps", "switch": self.names[change.switch], "up": change.up}
-        if not 0 <= change.link < len(self.links):
-            raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(self.links) - 1}")
-        a, b = (int(self.links[end][change.link]) for end in ("a", "b"))
-        table: dict[str, Any] = {"time": f"{change.time_ps}ps", "a": self.names[a], "b": self.names[b]}
-        alike = self._links_between[min(a, b), max(a, b)]
-        if len(alike) > 1:
-            table["parallel"] = alike.index(change.link)
-        if change.up is not None:
-            table["up"] = change.up
-        if change.ps_per_byte:
-            table["rate"] = f"{bits_per_second(change.ps_per_byte)}bps"
-        if change.node is not None:
-            table["of"] = self.names[change.node]
-        return table
 
     # Paths
 
@@ -474,6 +437,7 @@ class Topology:
             lines.append(f"loss          up to {self.links['loss'].max():g} per frame and link")
         if self.changes:
             lines.append(f"changes       {len(self.changes)}, the first at {format_time(self.changes[0].time_ps)}")
+            lines += nights(self.changes, self.links, self.names)
             failing = sorted({change.switch for change in self.changes if isinstance(change, SwitchChange)})
             if failing:
                 shown = [self.names[switch] for switch in failing[:8]]

@@ -15,11 +15,10 @@ import numpy as np
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import Table, as_table, elements, inside, known_keys, left_out, size_bytes, time_ps, whole
-from penstock_net.topology.changes import LinkChange, SwitchChange
+from penstock_net.topology.changes import MOST_CHANGES, LinkChange, SwitchChange
 from penstock_net.topology.graph import Topology, check_topology, make_links
 from penstock_net.units import format_time, ps_per_byte
 
-MOST_CHANGES = 100_000
 EXAMPLE = '{host = 3, rate = "3Gbps"}'
 TRACE_COLUMNS = ("time", "rate")
 KEYS = ("host", "rate", "start", "on", "off", "until", "trace")
@@ -111,8 +110,7 @@ def with_receivers(topo: Topology, receivers: Iterable[Mapping[str, Any]]) -> To
                 rule = f"{len(changes)} changes of speed are more than {MOST_CHANGES}"
                 raise SpecError(rule, remedy="let it vary more slowly")
     everybody = [*topo.params.get("receivers", ()), *receivers]
-    everything = tuple(sorted((*topo.changes, *changes), key=lambda change: change.time_ps))
-    return replace(topo, changes=everything, params={**topo.params, "receivers": everybody})
+    return replace(topo, changes=(*topo.changes, *changes), params={**topo.params, "receivers": everybody})
 
 
 def _changes(topo: Topology, table: Mapping[str, Any]) -> list[LinkChange]:

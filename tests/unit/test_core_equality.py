@@ -346,3 +346,17 @@ def test_flows_with_a_rate_or_a_window(interpreted, scheme):
     assert compiled["flows_finished"] == len(flows) and compiled["ports"] != digest(run_case({**case, "flows": named}))["ports"]
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+@pytest.mark.parametrize("scheme", ["bfc", "floodgate"])
+def test_links_that_are_dark(interpreted, scheme):
+    night = {"night": "9us", "every": "20us", "until": "60us", "on_down": "hold"}
+    changes = [
+        {"time": "3us", "switch": "spine0", **night},
+        {"time": "7us", "a": "host0", "b": "tor0", "rate": "40Gbps", **night},
+    ]
+    case = {"topology": {**SMALL, "changes": changes}, "flows": WAITING + incast_flows(n=6, largest=9000), "scheme": scheme}
+    one = digest(run_case(case))
+    assert one["flows_finished"] == len(case["flows"]) and one["drops"] == 0
+    assert interpreted([case]) == [one] == [digest(run_case(case, threads=2))]
+    assert one != digest(run_case({**case, "topology": SMALL}))

@@ -81,7 +81,11 @@ def use(table: str, key: str, value: object, folder) -> None:
             "changes": {"time": "1us", "a": "host0", "b": "switch0", "rate": "1Gbps"},
             "receivers": {"host": 0, "rate": "1Gbps"},
         }[table]
-        if key in ("on", "off", "until"):
+        if table == "changes" and key in ("every", "until"):
+            usual |= {"every": "9us", "until": "1ms"}
+        elif key == "on_down":
+            usual |= {"up": False}
+        elif key in ("on", "off", "until"):
             usual |= {"on": "1us", "off": "1us", "until": "1ms"}
         spec(topology={"kind": "star", table: [{**usual, key: value}]}).build_topology()
     elif table == "vswitches":

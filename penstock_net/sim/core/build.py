@@ -425,9 +425,9 @@ class Simulation:
         run_released(worker_at(self.world, worker), windows)
         return not worker_at(self.world, worker).finished and worker_at(self.world, worker).window_start < self.world.horizon
 
-    def change_link(self, time, a, slot_a, b, slot_b, up, ps_per_byte, only):
-        """A link goes up (1), down (0) or keeps its state (-1); 0 ps per byte keeps the rate.  `only`: the node that sends at
-        the new rate; -1: both.  Call when the simulation has reached `time`, ps."""
+    def change_link(self, time, a, slot_a, b, slot_b, down, ps_per_byte, only):
+        """A link goes up (0), down (1: what is on it is lost), dark (2: it arrives), or keeps its state (-1); 0 ps per byte keeps
+        the rate.  `only`: the node that sends at the new rate; -1: both.  Call when the simulation has reached `time`, ps."""
         world = self.world
         ends = [(a, slot_a), (b, slot_b)]
         for number, slot in ends:
@@ -437,15 +437,15 @@ class Simulation:
             catch_up(node, time)
             if ps_per_byte and only in (-1, number):
                 set_rate(node, port, ps_per_byte)
-            if up == 0:
-                port.down = 1
+            port.down = down if down > 0 else port.down
+            if down == 1:
                 cut(world, node, slot)
         port_at(node_at(world, a), slot_a).peer_ps_per_byte = port_at(node_at(world, b), slot_b).ps_per_byte
         port_at(node_at(world, b), slot_b).peer_ps_per_byte = port_at(node_at(world, a), slot_a).ps_per_byte
         for number, slot in ends:
             if ps_per_byte:
                 self.set_up_again(number)
-            if up == 1:
+            if down == 0:
                 node = node_at(world, number)
                 port_at(node, slot).down = 0
                 kick(node, port_at(node, slot))
