@@ -18,9 +18,11 @@ if not cython.compiled:
         mask_of,
         paced_of,
         ranked_of,
+        rare,
         value_of,
         whole,
     )
+    from penstock_net.fabric.wire import in_grains
 
 
 def set_pace_timer(node):
@@ -61,12 +63,19 @@ def set_rate(flow, bits_per_second):
     flow.pacing_gap = 8e12 / bits_per_second
 
 
+def paced(node, time):
+    """The gap behind a packet, ps; in whole grains, where times on the line are."""
+    gap = whole(time)
+    grain = node.worker.world.grain
+    return in_grains(gap, grain) if rare(grain) else gap
+
+
 def repace(node, flow):
     """Reschedule the next packet at the new rate, not before now; a flow in the round robin stays there."""
     if flow.state == READY:
         return
     gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
-    flow.next_send = max(max(flow.last_send + whole(flow.last_size * gap), node.now), flow.held_until)
+    flow.next_send = max(max(flow.last_send + paced(node, flow.last_size * gap), node.now), flow.held_until)
     if flow.state == PACED:
         fix_paced(node, flow)
 

@@ -428,6 +428,7 @@ ctypedef struct World:
     Ops host_ops
     Ops switch_ops
     int64_t grid            # the smallest link delay: a run ends at a multiple of it
+    int64_t grain           # times on the line, and gaps of paced flows, are cut to multiples of it, ps; 0: they are not
     char padding1[64]
     int32_t arrived         # barrier of the workers: how many have arrived, and its generation
     char padding2[64]

@@ -52,6 +52,11 @@ def transmission(port, size):
     return size * port.whole_ps + (size * port.part_ps >> 32)
 
 
+def in_grains(time, grain):
+    """A time cut to whole grains, at least one."""
+    return max(time - time % grain, grain)
+
+
 def ahead(port, pkt, took):
     """How long before its last bit the peer handles a packet, ps: a switch that cuts through does when it has the header.
 
@@ -63,9 +68,20 @@ def ahead(port, pkt, took):
     return max(0, took - port.head_ps)
 
 
+def time_on_wire(node, port, pkt):
+    """Time on the wire, ps: exact but for less than a picosecond, or in whole grains.
+
+    A picosecond is added before it is cut, since what takes whole grains may have been rounded down.
+    """
+    grain = node.worker.world.grain
+    if grain:
+        return in_grains(transmission(port, pkt.size) + 1, grain)
+    return pkt.size * port.whole_ps + part(node, port, pkt)
+
+
 def send_uneven(node, port, pkt):
-    """Transmit a packet that takes no whole picoseconds per byte, or to a switch that cuts through."""
-    took = pkt.size * port.whole_ps + part(node, port, pkt)
+    """Transmit a packet that takes no whole picoseconds per byte, or to a switch that cuts through, or in whole grains."""
+    took = time_on_wire(node, port, pkt)
     port.free_at = node.now + took
     pkt.time = port.free_at + port.delay - ahead(port, pkt, took)
     post(node, port, pkt)

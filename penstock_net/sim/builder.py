@@ -126,6 +126,9 @@ def check_links(settings: Settings, composition: Composition) -> None:
     """SpecError if a host has several links and the scheme is for hosts that have one, or if a scheme's ports are not those of
     switches that cut through."""
     topo = settings.topo
+    if settings.link_clock == "ns" and topo.headers.any():
+        rule = "switches that cut through forward a packet within a nanosecond of its header"
+        raise SpecError(rule, path="link_clock", value="ns", remedy="leave it out, or topology.cut_through")
     if composition.chooses_ports and topo.headers.any():
         rule = f"switches forward a header by its route, and {composition.chooses_ports} chooses other ports"
         raise SpecError(rule, path="topology.cut_through", remedy="leave out one of them")
@@ -251,6 +254,7 @@ def numbers(settings: Settings) -> dict[str, int]:
         "in_turn": int(settings.in_turn),
         "ack_lane": int(host.ack_priority == "data"),
         "rto": host.rto_ps,
+        "grain": 1000 if settings.link_clock == "ns" else 0,
         "pacing_debt": PACING_DEBT * (host.mtu + host.header) if host.pacing == FROM_DUE_TIME else 0,
         "nack_interval": NACK_INTERVAL_PS,
         "sample": measure.sample_ps,

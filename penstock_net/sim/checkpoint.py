@@ -289,6 +289,7 @@ def identity(settings: Settings) -> dict[str, Any]:
         "control_loss": repr(settings.control_loss),
         "in_network": digest(settings.in_network),
         "paths": digest(settings.paths),
+        "link_clock": settings.link_clock,
     }
 
 

@@ -8,6 +8,7 @@ from penstock_net.errors import SpecError, nearest, shown
 from penstock_net.inputs import boolean, instance, known_keys, one_of, real, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
+LINK_CLOCKS = ("ps", "ns")
 FROM_DUE_TIME = "from due time"
 PACINGS = ("from start", FROM_DUE_TIME)
 PORTS = ("flow", "packet", "rail")

@@ -409,6 +409,8 @@ def warnings(outcome: Outcome) -> list[str]:
             out.append(f"{name} found fewer than three groups of switches, such as a dragonfly has: all paths were minimal")
         if asked.get("rings") and (groups > 1 or not settings.topo.label.any()):
             out.append(f"{name} found no dimensions, such as a torus has: paths were as without it")
+    if settings.link_clock == "ns":
+        out.append('link_clock = "ns": times on the line are cut to whole nanoseconds, so links are faster than their rate')
     if "on_ack" in hooks and not outcome.state["reactions"]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
     if "on_control" in hooks and "on_ack" not in hooks and not outcome.ports["frame_bytes"].any():

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock_net.composition import Scheme
 from penstock_net.errors import SpecError
-from penstock_net.inputs import MAX_SEED, below_one, whole
-from penstock_net.sim.config import MAX_FRAME, HostConfig, InNetwork, Measure
+from penstock_net.inputs import MAX_SEED, below_one, one_of, whole
+from penstock_net.sim.config import LINK_CLOCKS, MAX_FRAME, HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import read_paths
 from penstock_net.sim.reductions import Reductions, reductions
 from penstock_net.topology import turns
@@ -42,6 +42,7 @@ class Settings:
     control_loss probability that a control frame is lost on a link, in addition to the link's own loss
     in_network   of collectives that switches reduce
     paths        a file or frame of paths (docs/formats.md), and then what it says; None: none are given
+    link_clock   of LINK_CLOCKS
     """
 
     topo: Topology
@@ -58,11 +59,13 @@ class Settings:
     arrivals_ps: int | None = None
     in_network: InNetwork = field(default_factory=InNetwork)
     paths: Any = None
+    link_clock: str = "ps"
 
     def __post_init__(self) -> None:
         threads = whole(self.threads, "threads", 1)
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0, MAX_SEED))
         below_one(self.control_loss, "control_loss")
+        one_of(self.link_clock, "link_clock", LINK_CLOCKS)
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(threads, self.topo.nodes))
         object.__setattr__(self, "host", self.host.under(self.scheme.name, self.scheme.host))
@@ -115,7 +118,8 @@ class Settings:
         ends = flows.src[sent], flows.dst[sent]
         if self.in_turn:
             sizes = turns.busiest(sizes, host.mtu, turns.ports(self.topo.routes(), *ends))
-        return self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack, self.paths)
+        alone = numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack
+        return self.topo.ideal_times_ps(*alone, self.paths, self.link_clock)
 
     @property
     def in_turn(self) -> bool:

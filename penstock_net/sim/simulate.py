@@ -77,6 +77,7 @@ def simulate(
     control_loss: float = 0.0,
     in_network: InNetwork | None = None,
     paths: str | Path | pl.DataFrame | None = None,
+    link_clock: Literal["ps", "ns"] = "ps",
     progress: Callable[[Progress], None] | bool | None = None,
     checkpoint: Checkpoint | str | Path | None = None,
     on_interrupt: Literal["raise", "return"] = "raise",
@@ -92,6 +93,8 @@ def simulate(
     in_network    what switches do for collectives with the algorithm "in_network"
     paths         a CSV file, or a frame with its columns, of the paths of flows or of packets (docs/formats.md); without it
                   ECMP chooses them, or the scheme
+    link_clock    "ns": times on the line, and gaps of paced flows, are cut to whole nanoseconds, as simulators on ns-3 do; to
+                  compare with these only, since links are then faster than their rate. The run warns of it
     progress      True: a bar on the terminal or in the notebook, until the last flow has started; or a function that is called
                   about ten times a second with a Progress
     checkpoint    a file to which the state of the run is written at intervals, and when Ctrl-C ends it; with that file the same
@@ -139,6 +142,7 @@ def simulate(
         control_loss=control_loss,
         in_network=in_network or InNetwork(),
         paths=paths,
+        link_clock=link_clock,
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
     with shown(progress, parsed.label, settings.duration_ps) as told:

@@ -162,7 +162,7 @@ class Spec(Closed):
             "max_time_ps": self.max_time_ps,
             "seed": self.run.seed,
             "drain": self.run.drain,
-            **without_none({"control_loss": self.run.control_loss}),
+            **without_none({"control_loss": self.run.control_loss, "link_clock": self.run.link_clock}),
         }
         content["measure"]["sample"] = self.measure.sample_ps
         content["host"] = {**asdict(self.host), "rto": self.host.rto_ps}
@@ -232,7 +232,8 @@ class Spec(Closed):
             "measure": self.measure,
             "host": self.host,
             "in_network": self.in_network,
-            **without_none({"max_time_ps": self.max_time_ps, "control_loss": self.run.control_loss, "paths": self.run.paths}),
+            **without_none({"max_time_ps": self.max_time_ps, "paths": self.run.paths}),
+            **without_none({"control_loss": self.run.control_loss, "link_clock": self.run.link_clock}),
         }
 
     def check(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> None:

@@ -19,6 +19,7 @@ from penstock_net import topology, workload
 from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, one_of, real, size_bytes, time_ps, whole
 from penstock_net.sim.config import (
     ACK_PRIORITIES,
+    LINK_CLOCKS,
     MAX_FRAME,
     MAX_QUEUES,
     MOST_CHUNKS,
@@ -138,6 +139,11 @@ KEYS: dict[str, dict[str, Key]] = {
         "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),
         "paths": Key("file", "paths of flows, or of packets that take turns: see Paths; without it ECMP chooses, or the scheme"),
         "control_loss": Key("float", "probability that a link loses a control frame (a pause), beside `topology.loss`", "0..<1"),
+        "link_clock": Key(
+            f"choice {' '.join(LINK_CLOCKS)}",
+            "`ns`: times on the line and gaps of paced flows are cut to whole nanoseconds, as in the HPCC authors' ns-3; only to "
+            "compare with it, since links are then faster than their rate; without it `ps`",
+        ),
     },
     "topology": {
         "kind": Key("text", "one of the kinds below; not needed with `file`"),

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from penstock_net.inputs import MAX_SEED, as_table, below_one, boolean, known_keys, time_ps, whole
+from penstock_net.inputs import MAX_SEED, as_table, below_one, boolean, known_keys, one_of, time_ps, whole
+from penstock_net.sim.config import LINK_CLOCKS
 
 SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host", "in_network")
 
@@ -22,6 +23,10 @@ def _time(path: str) -> BeforeValidator:
 
 def _whole(path: str, low: int, high: int) -> BeforeValidator:
     return BeforeValidator(lambda value: whole(value, path, low, high))
+
+
+def _choice(path: str, choices: tuple[str, ...]) -> BeforeValidator:
+    return BeforeValidator(lambda value: value if value is None else one_of(value, path, choices))
 
 
 def keys_of(path: str, kind: type) -> BeforeValidator:
@@ -67,7 +72,7 @@ class RunTable(Closed):
     """[run]: how long flows arrive, the seed of every random stream, and how many threads to use.
 
     drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated);
-    control_loss, paths: of Settings.
+    control_loss, paths, link_clock: of Settings.
     """
 
     duration: Annotated[str | int | float, _time("run.duration")]
@@ -77,6 +82,7 @@ class RunTable(Closed):
     threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1
     paths: str | None = None
     control_loss: Annotated[float | None, BeforeValidator(lambda v: v if v is None else below_one(v, "run.control_loss"))] = None
+    link_clock: Annotated[str | None, _choice("run.link_clock", LINK_CLOCKS)] = None
 
 
 class TopologyTable(_Open):

@@ -44,6 +44,7 @@ def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progres
         threads=threads,
         control_loss=case.get("control_loss", 0.0),
         paths=pl.DataFrame(case["paths"], orient="row", schema=case["columns"]) if "paths" in case else None,
+        link_clock=case.get("link_clock", "ps"),
         measure=Measure(sample="5us", **everything),
         host=HostConfig(**hosts),
         progress=progress,

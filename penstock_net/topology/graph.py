@@ -24,6 +24,7 @@ from penstock_net.topology.changes import (
     in_order,
     nights,
 )
+from penstock_net.topology.clock import CLOCKS
 from penstock_net.topology.routes import (
     Fabric,
     LoneFlows,
@@ -353,17 +354,16 @@ class Topology:
         header: int = 48,
         ack: int = 60,
         given: Any = None,
+        link_clock: str = "ps",
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`ideal_fct_ps`, and the same by the sender's clock: until the ACK of the last byte has come back; int64.
-
-        ACKs of `ack` bytes take the ECMP path of their own, in the empty network.  given: ports on paths that are given.
-        """
+        """`ideal_fct_ps`, and the same by the sender's clock: until the last ACK, of `ack` bytes, has come back on the path of
+        ACKs; int64.  given: ports on paths that are given; link_clock: as in `simulate`."""
         numbers, src, dst, sizes = np.broadcast_arrays(*map(np.atleast_1d, (numbers, src, dst, bytes)))
         lone = copy.copy(self._lone_flows)
-        lone.given = given
+        lone.given, took = given, CLOCKS[one_of(link_clock, "link_clock", CLOCKS)]
         lone.check(src, dst, sizes.astype(np.int64), mtu, header, ack)
         self.refuse_unreachable(src, dst)
-        return lone.times_ps(numbers, src, dst, sizes.astype(np.int64), seed, mtu, header, ack)
+        return lone.times_ps(numbers, src, dst, sizes.astype(np.int64), seed, (mtu, header, ack), took)
 
     def path_links(self, number: int, src: int, dst: int, seed: int, *, ack: bool = False) -> list[tuple[int, int]]:
         """(node, port) of each hop of flow `number`, from its host on; `ack`: of its ACKs, from dst to src."""

@@ -16,6 +16,7 @@ from penstock_net.errors import SpecError
 from penstock_net.hashing import choice, flow_hash, node_seed
 from penstock_net.scratch import parts
 from penstock_net.topology import cutthrough
+from penstock_net.topology.clock import Packet, Took
 from penstock_net.topology.structure import Structure
 
 CHUNK = 1 << 20  # flows handled at once: bounds the memory of temporaries
@@ -465,12 +466,13 @@ def lone_times_ps(
     mtu: int,
     header: int,
     ack: int,
+    took: Took = np.multiply,
 ) -> tuple[np.ndarray, np.ndarray]:
     """When the last byte of a flow alone is at the receiver, and its last ACK at the sender; store and forward, per flow.
 
     there[i] is ps per byte of link i of the path, back[i] of the path of the ACKs, 0: no such link; `delays` their sums of
     propagation. Every packet is acknowledged by one of `ack` bytes as soon as it has arrived. Where a byte does not take whole
-    picoseconds, the fractions of all packets count, and the result is rounded down.
+    picoseconds, the fractions of all packets count, and the result is rounded down.  took: bytes and rate to ps.
 
     A permutation flow shop whose jobs are alike except for the last one. With m full packets, which take c_i at link i (s * r_i
     there, ack * r_i back), and a last one that takes d_i (l * r_i there, ack * r_i back): the largest over links i of
@@ -480,24 +482,22 @@ def lone_times_ps(
     last, frame = sizes - full * mtu + header, mtu + header
     many = full > 0
     done, slowest = np.zeros(len(sizes)), np.zeros(len(sizes))
-    left = np.zeros(len(sizes))  # of the last packet, from link i on
-    for rate in there:
-        left += last * rate
+    left = sum((took(last, rate) for rate in there), np.zeros(len(sizes)))  # of the last packet, from link i on
     worst = left.copy()
     for rate in there:
-        done += frame * rate
-        np.maximum(slowest, frame * rate, out=slowest)
+        done += took(frame, rate)
+        np.maximum(slowest, took(frame, rate), out=slowest)
         np.maximum(worst, done + (full - 1) * slowest + left, out=worst, where=many)
-        left -= last * rate
+        left -= took(last, rate)
     received = worst + delays[0]
     for rate in back:
-        left += ack * rate
+        left += took(ack, rate)
     worst += left
     for rate in back:
-        done += ack * rate
-        np.maximum(slowest, ack * rate, out=slowest)
+        done += took(ack, rate)
+        np.maximum(slowest, took(ack, rate), out=slowest)
         np.maximum(worst, done + (full - 1) * slowest + left, out=worst, where=many)
-        left -= ack * rate
+        left -= took(ack, rate)
     return received.astype(np.int64), (worst + delays[0] + delays[1]).astype(np.int64)
 
 
@@ -512,9 +512,9 @@ class LoneFlows:
         self.hops = 2 * structure.farthest if structure else 2 + int(fabric.distance.max())  # at most
 
     def times_ps(
-        self, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, seed: int, mtu: int, header: int, ack: int
+        self, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, seed: int, packet: Packet, took: Took
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(received, acknowledged); by profile where all equal-cost paths are alike, hop by hop where they differ."""
+        """(received, acknowledged); by profile where equal-cost paths are alike, else hop by hop.  packet: mtu, header, ack."""
         profiles = self._profiles_for(len(sizes))
         tracer: Tracer | None = None
         received, acked = np.empty(len(sizes), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
@@ -525,7 +525,7 @@ class LoneFlows:
             if profiles:
                 there, delay, differ = self._alike(profiles, a, b)
                 back, delay_back, _ = self._alike(profiles, b, a)
-                received[part], acked[part] = lone_times_ps(there, back, (delay, delay_back), sizes[part], mtu, header, ack)
+                received[part], acked[part] = lone_times_ps(there, back, (delay, delay_back), sizes[part], *packet, took)
                 odd = odd[differ]
             if len(odd):
                 tracer = tracer or Tracer(self.table, self.fabric, self.links, seed)
@@ -534,11 +534,11 @@ class LoneFlows:
                 there, delay, last, cut = self._traced(tracer, hashes, src[odd], dst[odd])
                 came_by = tracer.came_by(dst[odd], last)
                 back, delay_back, _, cut_back = self._traced(tracer, ~hashes, dst[odd], src[odd], came_by)
-                delays, rest = (delay, delay_back), (sizes[odd], mtu, header, ack)
+                delays, rest = (delay, delay_back), (sizes[odd], *packet)
                 if self.header.any():
                     received[odd], acked[odd] = cutthrough.lone_times_ps(there, back, cut + cut_back, delays, *rest)
                 else:
-                    received[odd], acked[odd] = lone_times_ps(there, back, delays, *rest)
+                    received[odd], acked[odd] = lone_times_ps(there, back, delays, *rest, took)
         return received, acked
 
     def _profiles_for(self, flows: int) -> Profiles | None:

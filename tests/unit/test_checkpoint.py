@@ -181,6 +181,7 @@ def refused(path, topo=TOPO, flows=FLOWS, scheme="bfc", **settings) -> str:
         ({"measure": ps.Measure(sample="1us")}, "measure differs"),
         ({"host": ps.HostConfig(mtu=1500)}, "host differs"),
         ({"control_loss": 0.1}, "control_loss differs"),
+        ({"link_clock": "ns"}, "link_clock differs"),
         ({"duration": "1ms"}, "duration differs"),
         ({"topo": ps.leaf_spine(hosts=8, tors=2, spines=2, delay="2us")}, "topology differs"),
         (

@@ -294,6 +294,17 @@ def test_switches_that_cut_through(interpreted, scheme):
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
 
 
+def test_links_by_a_clock_of_nanoseconds(interpreted):
+    """Transmissions and paced flows, at a rate of no whole ps a byte and at one that changes."""
+    changes = [{"time": "9us", "a": "tor0", "b": "spine1", "rate": "40Gbps"}]
+    topology = {**SMALL, "rate": "56Gbps", "changes": changes}
+    case = {"flows": traffic(0.3), "scheme": "hpcc", "topology": topology, "host": {"rto": "200us"}, "link_clock": "ns"}
+    compiled = digest(run_case(case))
+    assert reacted(compiled) and compiled != digest(run_case({**case, "link_clock": "ps"}))
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
 @pytest.mark.parametrize(
     "scheme, priorities, network",
     [

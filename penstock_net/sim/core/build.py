@@ -128,7 +128,7 @@ class Simulation:
         world.worker_count = settings["threads"]
         world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
-        world.grid = shape["grid"]
+        world.grid, world.grain = shape["grid"], settings["grain"]
         world.base_rtt = shape["base_rtt"]
         world.bdp = shape["bdp"]
         world.mtu = settings["mtu"]
@@ -436,7 +436,7 @@ class Simulation:
             node.now = time
             catch_up(node, time)
             if ps_per_byte and only in (-1, number):
-                set_rate(node, port, ps_per_byte)
+                set_rate(world, node, port, ps_per_byte)
             port.down = down if down > 0 else port.down
             if down == 1:
                 cut(world, node, slot)

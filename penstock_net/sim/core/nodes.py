@@ -120,7 +120,7 @@ def own_scheduling(world):
                 queue_at(port, index).listed = SCHEDULED
 
 
-def set_rate(node, port, ps_per_byte):
+def set_rate(world, node, port, ps_per_byte):
     """By the clock of the node."""
     if port.head_ps:
         complete_all(node, port)
@@ -129,7 +129,7 @@ def set_rate(node, port, ps_per_byte):
     port.part_ps = whole(min((port.ps_per_byte - port.whole_ps) * 4294967296.0 + 0.5, 4294967295.0))
     port.carry = 0
     port.head_ps = transmission(port, port.head_bytes) + (1 if port.head_bytes * port.part_ps & 4294967295 else 0)
-    port.uneven = port.part_ps | port.head_ps
+    port.uneven = port.part_ps | port.head_ps | world.grain
 
 
 def link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near):
@@ -153,8 +153,8 @@ def link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near):
     port_b.head_bytes = node_at(world, a).cut_through
     port_a.watched = node_at(world, a).cut_through
     port_b.watched = node_at(world, b).cut_through
-    set_rate(node_at(world, a), port_a, ps_per_byte)
-    set_rate(node_at(world, b), port_b, ps_per_byte)
+    set_rate(world, node_at(world, a), port_a, ps_per_byte)
+    set_rate(world, node_at(world, b), port_b, ps_per_byte)
     port_a.peer_ps_per_byte = port_b.ps_per_byte
     port_b.peer_ps_per_byte = port_a.ps_per_byte
     port_a.delay = delay

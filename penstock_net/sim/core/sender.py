@@ -6,7 +6,7 @@ if not cython.compiled:
     from penstock_net.fabric.failure import fail
     from penstock_net.fabric.heap import add, remove
     from penstock_net.fabric.line import arm, disarm, kick, send, wait
-    from penstock_net.fabric.pacing import add_paced, remove_paced, set_pace_timer
+    from penstock_net.fabric.pacing import add_paced, paced, remove_paced, set_pace_timer
     from penstock_net.fabric.queueing import alloc_packet, call_flow_hooks, free_packet, list_queue, set_node_event
     from penstock_net.fabric.reduction import next_chunk
     from penstock_net.fabric.state import (
@@ -302,6 +302,8 @@ def serve(node, port, flow):
     if gap > port.ps_per_byte:
         flow.last_send = max(due, node.now - whole(node.worker.world.pacing_debt * port.ps_per_byte))
         flow.next_send = flow.last_send + whole(pkt.size * gap)
+        if rare(node.worker.world.grain):
+            flow.next_send = flow.last_send + paced(node, pkt.size * gap)
     if rare(flow.state == PARKED):
         return
     send(node, port, pkt)
