@@ -27,7 +27,7 @@ parameters = {
     "k": ("int32 0..31", 0, "messages that are granted (section 3.5); 0 = a level for each: P - unscheduled"),
     "resend": ("time", "5ms", "silence after which a receiver asks for what is missing (the authors' kernel module)"),
 }
-fabric = {"queues": "priorities", "reordering": 1, "nic_order": 1, "one_link": 1}
+fabric = {"queues": "priorities", "reordering": 1, "nic_order": 1, "one_link": 1, "own_answers": 1}
 packet_state = {"size": "int64"}
 flow_state = {"missing": "int64", "level": "int32", "heard": "int32"}
 frame_state = {"offset": "int64", "granted": "int64", "level": "int32"}

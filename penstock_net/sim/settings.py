@@ -115,7 +115,8 @@ class Settings:
         ends = flows.src[sent], flows.dst[sent]
         if self.in_turn:
             sizes = turns.busiest(sizes, host.mtu, turns.ports(self.topo.routes(), *ends))
-        return self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack, self.paths)
+        received, acked = self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack, self.paths)
+        return received, acked + host.ack_delay_ps if host.ack_delay_ps else acked
 
     @property
     def in_turn(self) -> bool:

@@ -23,6 +23,7 @@ from penstock_net.sim.config import (
     MAX_QUEUES,
     MOST_CHUNKS,
     MOST_PPM,
+    MOST_TOGETHER,
     PORTS,
     HostConfig,
     InNetwork,
@@ -466,6 +467,9 @@ KEYS: dict[str, dict[str, Key]] = {
         "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),
         "pacing": Key("text"),
         "ports": Key(f"choice {' '.join(PORTS)}"),
+        "ack_every": Key("int", range=f"0..{MOST_TOGETHER}"),
+        "ack_after": Key("time", range="> 0"),
+        "ack_delay": Key("time", range=">= 0"),
         "clock_ppm": Key("float", range=f"0..{MOST_PPM}"),
     },
     "in_network": {

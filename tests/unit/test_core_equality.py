@@ -254,6 +254,17 @@ def test_with_switches_that_fail(interpreted, scheme):
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
 
 
+@pytest.mark.parametrize("scheme, parameters", [("fifo", {}), ("dctcp", {"k_min": "5KB", "k_max": "20KB"}), ("recovery:irn", {})])
+def test_hosts_that_acknowledge_several_packets_together(interpreted, scheme, parameters):
+    host = {"rto": "100us", "ack_every": 4, "ack_after": "2us", "ack_delay": "700ns"}
+    topology = {**SMALL, "buffer": "500KB" if scheme == "dctcp" else "60KB", "loss": 0.002}
+    case = {"flows": traffic(0.3), "scheme": scheme, "parameters": parameters, "topology": topology, "host": host}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(case["flows"])
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
 BY_FLOW = ["fifo", "bfc", "floodgate", "pfc_tagged", "hpcc", "pias", "backdraft"]
 BY_PACKET = ["spray+pfc", "recovery:irn", "swift+spray"]
 BY_RAIL = ["bfc", "hpcc"]
