@@ -191,6 +191,15 @@ def check_trimming(parts: list[Part]) -> None:
         raise SchemeError(f"{trimming[0]} cuts packets (TRIM), while {keeping[0]} has them kept", remedy="leave one of them out")
 
 
+def check_dropping(parts: list[Part]) -> None:
+    """SchemeError: a part drops packets, and another one lets nothing be lost."""
+    dropping = first_asking(parts, "drops")
+    keeping = first_asking(parts, "lossless")
+    if dropping and keeping:
+        rule = f"{dropping} drops packets that are not ECN capable, while {keeping} has all of them kept"
+        raise SchemeError(rule, remedy=f"leave their priorities out of {keeping}.lossless, or give {dropping} none to drop")
+
+
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
     """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
 
@@ -201,6 +210,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     check_built(parts)
     check_choices(parts)
     check_trimming(parts)
+    check_dropping(parts)
     sizes, rank_at = placed(parts, core)
     ask = partial(requested, parts)
     by_destination = bool(ask("nic_by_destination"))
