@@ -294,17 +294,30 @@ def _check_order(parts: Mapping[str, dict[str, Any]]) -> None:
     for part, values in parts.items():
         known, stem = declared(part).parameters, Path(part).stem
         made = {name: convert(f"{stem}.{name}", kind, values.get(name, default)) for name, (kind, default, _) in known.items()}
+        written = {name: values.get(name, default) for name, (_, default, _) in known.items()}
         for name, number in made.items():
-            shown_value = values.get(name, known[name][1])
             words = name.split("_")
             for low, high in _LOW_HIGH:
                 other = "_".join(high if word == low else word for word in words)
-                if low in words and other in made and number > made[other]:
-                    rule = f"is more than {other} = {shown(values.get(other, known[other][1]))}"
-                    raise SpecError(rule, path=f"{stem}.{name}", value=shown_value, remedy=f"lower it, or raise {other}")
+                if low in words and other in made:
+                    _check_pair(stem, made, written, name, other)
             used = [one for one in number if one] if name == "thresholds" else []
             if used != sorted(used):
-                raise SpecError("must rise", path=f"{stem}.{name}", value=shown_value, remedy="write them in ascending order")
+                raise SpecError("must rise", path=f"{stem}.{name}", value=written[name], remedy="write them in ascending order")
+
+
+def _check_pair(stem: str, made: Mapping[str, Any], written: Mapping[str, Any], low: str, high: str) -> None:
+    """SpecError: a parameter is more than another; "drop_k_min", or "priority_k_min" of a priority, is "k_min" where it is 0."""
+
+    def of(name: str, i: int) -> tuple[Any, str]:
+        value, other = made[name][i] if i >= 0 else made[name], name.removeprefix("priority_").removeprefix("drop_")
+        return (value, name) if value or other not in made else (made[other], other)
+
+    for i in range(len(made[low])) if isinstance(made[low], tuple) else [-1]:
+        (a, lower), (b, upper) = of(low, i), of(high, i)
+        if a > b:
+            rule = f"is more than {upper} = {shown(written[upper])}" + (f", of priority {i}" if i >= 0 else "")
+            raise SpecError(rule, path=f"{stem}.{lower}", value=written[lower], remedy=f"lower it, or raise {upper}")
 
 
 def preset_values(name: str, preset: str) -> dict[str, Any]:

@@ -160,6 +160,8 @@ VERBS: dict[str, Verb] = {
     "port_of": Verb("*Flow -> *Port", "state", plain=True, host=True),
     "line_rate": Verb("*Node -> float", "state", plain=True),
     "from_incast": Verb("*Node *Packet -> bool", "state", plain=True),
+    "packets_answered": Verb("*Node *Packet -> int", "state", plain=True, host=True),
+    "time_waited": Verb("*Node *Packet -> int", "state", plain=True, host=True),
     "round_trip_of": Verb("*Node *Flow -> int", "state", plain=True, host=True),
     "draw": Verb("*Node int -> int", "queueing"),
     "new_frame": Verb("*Node int int -> *Packet", "line", gives=("frame",)),

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
@@ -120,6 +120,14 @@ class Composition:
     round_trips: bool  # a part asks for the base RTT of each flow
     by_message: bool  # each message of a connection is a flow by itself, with its path: parts know flows by their sizes
     rank_at: int  # where packets have what ranking needs; 0: none are ranked
+    own_answers: str  # the first part whose receivers answer each packet themselves; "": none
+    each_acked: str  # the first part whose senders need an acknowledgement of each packet; "": none
+    answer_at: int = 0  # where packets have what acknowledgements say of their receivers; 0: nowhere
+
+    def with_answers(self, size: int) -> "Composition":
+        """The same where acknowledgements say how long they have waited and how many packets they answer, in `size` bytes."""
+        at = self.sizes["packet"]
+        return replace(self, sizes={**self.sizes, "packet": _up(at + size, LINE)}, answer_at=at)
 
 
 def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
@@ -183,6 +191,15 @@ def check_trimming(parts: list[Part]) -> None:
         raise SchemeError(f"{trimming[0]} cuts packets (TRIM), while {keeping[0]} has them kept", remedy="leave one of them out")
 
 
+def check_dropping(parts: list[Part]) -> None:
+    """SchemeError: a part drops packets, and another one lets nothing be lost."""
+    dropping = first_asking(parts, "drops")
+    keeping = first_asking(parts, "lossless")
+    if dropping and keeping:
+        rule = f"{dropping} drops packets that are not ECN capable, while {keeping} has all of them kept"
+        raise SchemeError(rule, remedy=f"leave their priorities out of {keeping}.lossless, or give {dropping} none to drop")
+
+
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
     """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
 
@@ -193,6 +210,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     check_built(parts)
     check_choices(parts)
     check_trimming(parts)
+    check_dropping(parts)
     sizes, rank_at = placed(parts, core)
     ask = partial(requested, parts)
     by_destination = bool(ask("nic_by_destination"))
@@ -222,7 +240,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         exact_rto=bool(ask("exact_rto")),
         symmetric=bool(ask("symmetric")),
         chooses_ports=chooser_of_ports(parts),
-        one_link=next((part.name for part in parts if requested([part], "one_link")), ""),
+        one_link=first_asking(parts, "one_link"),
         voqs=ask("voqs"),
         priorities=priorities,
         packets_differ=differ,
@@ -232,12 +250,19 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         round_trips=bool(ask("round_trips")),
         by_message=any(part.evaluate(part.declared.fabric.get("by_message", "on_data" in part.hooks)) for part in parts),
         rank_at=rank_at,
+        own_answers=first_asking(parts, "own_answers"),
+        each_acked=first_asking(parts, "each_acked"),
     )
 
 
 def chooser_of_ports(parts: list[Part]) -> str:
     """The first part that sends packets by other ports than those of routes; "": none."""
     return next((part.name for part in parts if "choose_port" in part.hooks), "")
+
+
+def first_asking(parts: list[Part], key: str) -> str:
+    """The first part that asks the fabric for this; "": none does."""
+    return next((part.name for part in parts if requested([part], key)), "")
 
 
 def requested(parts: list[Part], key: str, default: int = 0) -> int:

@@ -24,7 +24,7 @@ def set_flow_timer(node, incoming, when):
         incoming.key = when
         fix(heap, keyed_incoming(incoming))
     if next_flow_timer(heap) != soonest and not host.in_flow_timers:
-        set_node_event(node, FLOW_TIMER, next_flow_timer(heap))
+        set_node_event(node, FLOW_TIMER, min(next_flow_timer(heap), host.acks_due))
 
 
 def next_flow_timer(heap):

@@ -119,6 +119,7 @@ static inline long at(long i, long n, const char *what) {
 /* Element of a table whose elements are `size` bytes long. */
 #define step(table, index, size) ((void *)((char *)(table) + (int64_t)(index) * (size)))
 #define behind(p, offset) ((void *)((char *)(p) + (int64_t)(offset)))   /* what follows a struct */
+#define answer_behind behind
 static inline void clear(void *p, long size) { memset(p, 0, (size_t)size); }
 
 /* Exchange what two packets hold, but not their places in lists: Packet.next is at SWAP_NEXT (see state.pxd). */

@@ -42,6 +42,7 @@ cdef struct Ring:
     Queue* tail
 
 ctypedef struct Host
+ctypedef struct Held        # see answers.pxd
 
 ctypedef struct Port:       # every packet needs the first three cache lines, few need the others
     int64_t free_at, delay
@@ -194,7 +195,7 @@ cdef struct Sink:           # receiving side; number is stored plus one
     int64_t end             # size of the flow, once its last byte has arrived
     Incoming* incoming      # in compositions with on_data
     int32_t message         # of a connection: the place of the first one that has not arrived, plus one; 0: no connection
-    int32_t spare
+    int32_t held            # where its packets that are to be acknowledged together are in host.held; 0: none have been
     int64_t begins          # where that message begins
 
 cdef struct Start:          # a flow to come
@@ -256,6 +257,11 @@ ctypedef struct Host:       # of each port of a host; what is not the NIC's is i
     int32_t in_flow_timers  # their event is set when all that have expired are handled
     int32_t slot            # of the port
     Port* port
+    Held* held              # see sim/core/acks.py
+    int32_t held_count, free_held
+    Packet* leaving_head    # acknowledgements that are being made, and when the next of these or of the held ones is due
+    Packet* leaving_tail
+    int64_t acks_due
     FlowRing rings[32]      # behind what every event needs
 
 ctypedef struct Node
@@ -381,6 +387,9 @@ ctypedef struct World:
     int32_t nic_by_priority # a flow's NIC queue is that of its priority
     int32_t packets_differ  # or of that of each of its packets, which on_send may set
     int32_t acks_queued     # and its acknowledgements wait in that, too
+    int32_t acks_held, ack_every    # whether packets of a flow are acknowledged together, and how many; 0: any number
+    int32_t acks_apart      # acknowledgements wait, are queued, or say how many packets they answer
+    int64_t ack_after, ack_delay, answer_at # see HostConfig, ps; where Answer is in packets, 0: there is none
     int32_t ack_queue       # of acknowledgements, if they are stored like data: none of the NIC's, see may_pause in line.py
     Node* nodes
     Worker* workers
@@ -459,6 +468,7 @@ cdef extern from "state.h" nogil:
     void free_log(Log* log)
     void* step(void* table, long index, long size)
     void* behind(void* p, long offset)
+    void* answer_behind(void* p, long offset)
     void clear(void* p, long size)
     void swap_packets(Packet* a, Packet* b, long size)
     long at(long index, long count, const char* what)
@@ -477,6 +487,8 @@ cdef extern from "state.h" nogil:
     int64_t whole(double x)
     int32_t hash31(int64_t number, int64_t seed)
     int32_t pick(int32_t hash, int32_t seed, int32_t n)
+
+include "answers.pxd"        # acknowledgements of several packets
 
 # Element of a table, by reference.
 cdef inline Port* port_at(Node* node, int slot) noexcept nogil:
@@ -581,18 +593,4 @@ cdef inline Ops* switch_ops(World* world) noexcept nogil:
 cdef inline Ops* plain_ops(World* world) noexcept nogil:
     return &world.plain_ops
 
-# What a control frame says: its command, a number and a mask.
-cdef inline int32_t command_of(Packet* frame) noexcept nogil:
-    return frame.number
-cdef inline int32_t value_of(Packet* frame) noexcept nogil:
-    return frame.slot
-cdef inline int64_t mask_of(Packet* frame) noexcept nogil:
-    return frame.seq
-
-# Bitmaps: tables of 64-bit words.
-cdef inline bint has_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
-    return bitmap[i >> 6] >> (i & 63) & 1
-cdef inline void set_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
-    bitmap[i >> 6] |= bit(i & 63)
-cdef inline void clear_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
-    bitmap[i >> 6] &= ~bit(i & 63)
+include "words.pxd"

@@ -1,6 +1,6 @@
 """Memory of the core: tables of structs, all zero, and the bytes of a struct."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from penstock_net.fabric.state cimport Arena, Backlog, Flow, FlowRing, Host, Incoming, Keyed, Node, Outbox, Packet, Port, Queue, Ranked, Ranking, Ring, Sink, Worker, World, zeroed, zeroed_later
+from penstock_net.fabric.state cimport Arena, Backlog, Flow, FlowRing, Held, Host, Incoming, Keyed, Node, Outbox, Packet, Port, Queue, Ranked, Ranking, Ring, Sink, Worker, World, zeroed, zeroed_later
 
 cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
 cdef inline Packet** new_packet_refs(Arena* arena, long n) noexcept nogil: return <Packet**>zeroed(arena, n, sizeof(Packet*))
@@ -15,6 +15,7 @@ cdef inline Backlog* new_backlogs(Arena* arena, long n) noexcept nogil: return <
 cdef inline Backlog** new_backlog_refs(Arena* arena, long n) noexcept nogil: return <Backlog**>zeroed_later(arena, n, sizeof(Backlog*))
 cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
 cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed_later(arena, n, sizeof(Sink))
+cdef inline Held* new_held(Arena* arena, long n) noexcept nogil: return <Held*>zeroed(arena, n, sizeof(Held))
 cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
 cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed_later(arena, n, sizeof(FlowRing))
 cdef inline Node* new_nodes(Arena* arena, long n, long size) noexcept nogil: return <Node*>zeroed(arena, n, size)

@@ -1,6 +1,6 @@
 """DCTCP (Alizadeh et al., SIGCOMM 2010), section 3.3: alpha = (1 - g) alpha + g F, and W = W (1 - alpha / 2).
 
-F is the fraction of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK
+F is the fraction of the packets of the last window of data whose ACKs echoed a mark.  A window of data ends with the first ACK
 beyond what had been sent when the previous one ended.  W is cut at the first echo, at most once per window of data,
 and grows by one packet in each window without one.  As in the papers of HPCC (section 5.1) and BFC (sections 6.2.1, A.6) flows
 start at line rate with a window of one bandwidth-delay product, which is also the maximum; packets are clocked by ACKs, not
@@ -104,12 +104,13 @@ def set_window(dctcp, flow):
     flow.window = max(whole(mine.w), 1)
 
 
-def end_window(dctcp, flow, pkt):
-    """Count an ACK; if it ends a window of data, update alpha, begin the next window and return 1."""
+def end_window(dctcp, node, flow, pkt):
+    """Count what an ACK answers; if it ends a window of data, update alpha, begin the next window and return 1."""
     mine = my_flow(dctcp, flow)
-    mine.acks += 1
+    packets = packets_answered(node, pkt)
+    mine.acks += packets
     if pkt.ecn:
-        mine.marked += 1
+        mine.marked += packets
         mine.growing = 0
     if pkt.seq <= mine.window_end:
         return 0
@@ -142,7 +143,7 @@ def grow(dctcp, flow):
 
 def on_ack(dctcp, node, flow, pkt):
     mine = my_flow(dctcp, flow)
-    ended = end_window(dctcp, flow, pkt)
+    ended = end_window(dctcp, node, flow, pkt)
     if pkt.seq > mine.cwr_end:
         mine.cwr_end = NONE
     if mine.cwr_end == NONE:

@@ -93,7 +93,7 @@ presets = {
         "host.control": 76,
     },
 }
-fabric = {"queues": 2, "nic_queues": 2, "symmetric": 1, "one_link": 1}
+fabric = {"queues": 2, "nic_queues": 2, "symmetric": 1, "one_link": 1, "own_answers": 1}
 
 REQUEST = 3  # commands of frames
 CREDIT = 4

@@ -8,6 +8,9 @@ one with fewer bytes goes above them.  Packets of the last RTTbytes use a level 
 send the message with the fewest bytes unsent (3.2).  As in the authors' simulator, the message with the fewest bytes not granted
 is the best one, and a message is granted a packet in the time that the receiver's link takes for one.
 
+RTTbytes is one number for the network, by its longest base RTT, or with `own_rtt` each message's own: its sender sends blindly
+what its link carries in the base RTT of the path, and its receiver, whom the packets tell it, grants what its own link carries.
+
 Nothing is acknowledged but the whole message.  A receiver that hears nothing for `resend`, of a message of which bytes are
 missing, asks for the first of them (3.7): one packet if later ones have arrived, else all.  It grants no more than the 4095
 packets from there on that a receiver here can note, so that silence follows a loss.  A sender that has never been
@@ -17,6 +20,7 @@ that was blind may be lost, or the acknowledgement.  The networks of the paper s
 
 parameters = {
     "rtt_bytes": ("bytes", 0, "RTTbytes, of payload, rounded up to whole packets; 0 = one bandwidth-delay product"),
+    "own_rtt": ("bool", False, "RTTbytes of each message, by the base RTT of its path and the host's link, not rtt_bytes"),
     "priorities": ("int32 2..32", 8, "levels P (section 3.4)"),
     "unscheduled": ("int32 1..31", 4, "levels of blind packets, by their share of the bytes (section 3.4)"),
     "cutoffs": (
@@ -27,11 +31,18 @@ parameters = {
     "k": ("int32 0..31", 0, "messages that are granted (section 3.5); 0 = a level for each: P - unscheduled"),
     "resend": ("time", "5ms", "silence after which a receiver asks for what is missing (the authors' kernel module)"),
 }
-fabric = {"queues": "priorities", "reordering": 1, "nic_order": 1, "one_link": 1}
-packet_state = {"size": "int64"}
-flow_state = {"missing": "int64", "level": "int32", "heard": "int32"}
+fabric = {"queues": "priorities", "reordering": 1, "nic_order": 1, "one_link": 1, "own_answers": 1, "round_trips": "own_rtt"}
+packet_state = {"size": "int64", "rtt": "time"}
+flow_state = {"ahead": "int64", "missing": "int64", "level": "int32", "heard": "int32"}
 frame_state = {"offset": "int64", "granted": "int64", "level": "int32"}
-incoming_state = {"size": "int64", "granted": "int64", "next_grant": "time", "heard_at": "time", "arrived": "int64"}
+incoming_state = {
+    "size": "int64",
+    "ahead": "int64",
+    "granted": "int64",
+    "next_grant": "time",
+    "heard_at": "time",
+    "arrived": "int64",
+}
 node_state = {"sources": "int32[32]"}
 scheme_state = {"ahead": "int64", "most": "int64", "last": "int64"}
 
@@ -42,11 +53,20 @@ NOTED = 4095  # packets from the first missing one on: a receiver has no place f
 
 def set_up(homa):
     """RTTbytes in whole packets; K; the last level of blind packets."""
-    mtu = homa.at.world.mtu
-    homa.ahead = homa.rtt_bytes if homa.rtt_bytes > 0 else homa.at.world.bdp
-    homa.ahead = (homa.ahead + mtu - 1) // mtu * mtu
+    homa.ahead = in_packets(homa, homa.rtt_bytes if homa.rtt_bytes > 0 else homa.at.world.bdp)
     homa.most = homa.k if homa.k > 0 else max(homa.priorities - homa.unscheduled, 1)
     homa.last = min(homa.unscheduled, homa.priorities) - 1
+
+
+def in_packets(homa, bytes):
+    """Rounded up to whole packets."""
+    mtu = homa.at.world.mtu
+    return (bytes + mtu - 1) // mtu * mtu
+
+
+def own_ahead(homa, port, rtt):
+    """RTTbytes of a message whose path has this base RTT, at the port of its sender or its receiver."""
+    return in_packets(homa, ceil(rtt / port.ps_per_byte))
 
 
 def blind_level(homa, left):
@@ -61,17 +81,24 @@ def blind_level(homa, left):
 
 
 def on_start(homa, node, flow, pkt):
-    flow.window = homa.ahead
+    mine = my_flow(homa, flow)
+    mine.ahead = homa.ahead
+    if homa.own_rtt:
+        mine.ahead = own_ahead(homa, port_of(flow), round_trip_of(node, flow))
+    flow.window = mine.ahead
     set_rank(node, flow, flow.size)
 
 
 def on_send(homa, node, flow, pkt):
+    mine = my_flow(homa, flow)
     left = flow.size - pkt.seq
     level = blind_level(homa, left)
-    if pkt.seq >= homa.ahead and (left > homa.ahead or level > my_flow(homa, flow).level):
-        level = my_flow(homa, flow).level
+    if pkt.seq >= mine.ahead and (left > mine.ahead or level > mine.level):
+        level = mine.level
     pkt.priority = level
     my_packet(homa, pkt).size = flow.size
+    if homa.own_rtt:
+        my_packet(homa, pkt).rtt = round_trip_of(node, flow)
     set_rank(node, flow, flow.size - flow.sent)
 
 
@@ -120,7 +147,10 @@ def on_data(homa, node, incoming, pkt):
         set_flow_timer(node, incoming, NEVER)
     elif mine.size == 0:
         mine.size = my_packet(homa, pkt).size
-        mine.granted = min(mine.size, homa.ahead)
+        mine.ahead = homa.ahead
+        if homa.own_rtt:
+            mine.ahead = own_ahead(homa, port_at(node, 0), my_packet(homa, pkt).rtt)
+        mine.granted = min(mine.size, mine.ahead)
         if mine.granted < mine.size:
             rank_incoming(node, incoming, mine.size - mine.granted)
         set_flow_timer(node, incoming, node.now + homa.resend)
@@ -164,7 +194,7 @@ def grant(homa, node):
 
 def grant_one(homa, node, incoming, level):
     mine = my_incoming(homa, incoming)
-    if mine.granted - incoming.received >= homa.ahead:
+    if mine.granted - incoming.received >= mine.ahead:
         return
     if node.now < mine.next_grant:
         wake_by(node, homa.at.index, mine.next_grant)
@@ -179,7 +209,7 @@ def grant_one(homa, node, incoming, level):
         unrank_incoming(node, incoming)
         return
     rank_incoming(node, incoming, mine.size - mine.granted)
-    if mine.granted - incoming.received < homa.ahead:
+    if mine.granted - incoming.received < mine.ahead:
         wake_by(node, homa.at.index, mine.next_grant)
 
 

@@ -43,7 +43,7 @@ presets = {
     "simulator": {"free": 8, "free_for": "short", "capacity": "36864B", "host.control": 40},
     "script": {"free": 8, "free_for": "short", "capacity": "36864B", "levels": 1, "host.control": 40},
 }
-fabric = {"queues": 2, "reordering": 1, "nic_order": 1, "one_link": 1}
+fabric = {"queues": 2, "reordering": 1, "nic_order": 1, "one_link": 1, "own_answers": 1}
 packet_state = {"token": "int64", "size": "int64"}
 frame_state = {"token": "int64", "packet": "int64", "left": "int64"}
 flow_state = {

@@ -8,10 +8,10 @@ The target delay of the fabric grows with the path and with the number of flows,
 hops * hop_scale + max(0, min(alpha / sqrt(fcwnd) + beta, fs_range)), alpha = fs_range / (1 / sqrt(fs_min_cwnd) - 1 /
 sqrt(fs_max_cwnd)), beta = - alpha / sqrt(fs_max_cwnd).  hops are the switches that the packet has passed.
 
-There are two windows, fcwnd by the fabric's delay and ecwnd by the endpoint's, and the smaller one holds.  Hosts take packets
-at once here; where servers have a virtual switch, the delay of the endpoint is the time that the packet has waited in the
-receiver's one. Left out: delays in the sender's and on the receiver's NIC and stack, and the EWMA of the endpoint's delay,
-which is noise there.
+There are two windows, fcwnd by the fabric's delay and ecwnd by the endpoint's, and the smaller one holds.  The delay of the
+endpoint is what the ACK has waited at the receiver (`host.ack_after`, `host.ack_delay`) and, where servers have a virtual switch,
+the time that the packet has waited in the receiver's one; all else is the fabric's. Left out: delays in the sender's and on the
+receiver's NIC and stack, and the EWMA of the endpoint's delay, which is noise there.
 
 What the paper leaves open: the first window (here one bandwidth-delay product), the rtt of "once per RTT" and of rtt / cwnd
 (that of the last ACK), and the parameters; their values are those of two simulators: the default of SIRD's (100 Gbit/s), and
@@ -104,12 +104,13 @@ def on_ack(swift, node, flow, pkt):
     mine.retransmit_cnt = 0
     num_acked = float(flow.acked - mine.acked) / swift.at.world.mtu
     mine.acked = flow.acked
+    endpoint = ack.endpoint + time_waited(node, pkt)
     fabric = w_at(mine, FABRIC)
     if pkt.flags & NACK:  # "On Fast Recovery"
         decrease(swift, node, flow, fabric, swift.max_mdf)
     else:
-        react(swift, node, flow, fabric, mine.rtt - ack.endpoint, target_delay(swift, fabric.cwnd, ack.hops), num_acked)
-        react(swift, node, flow, w_at(mine, ENDPOINT), ack.endpoint, float(swift.endpoint_target), num_acked)
+        react(swift, node, flow, fabric, mine.rtt - endpoint, target_delay(swift, fabric.cwnd, ack.hops), num_acked)
+        react(swift, node, flow, w_at(mine, ENDPOINT), endpoint, float(swift.endpoint_target), num_acked)
     apply(swift, node, flow)
 
 

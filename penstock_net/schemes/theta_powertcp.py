@@ -34,6 +34,7 @@ flow_state = {
     "prev_t_c": "time",
     "last_updated": "int64",
 }
+fabric = {"each_acked": 1}
 scheme_state = {"base_rtt": "time"}
 parameters = {
     "gamma": ("float64 0.01..1", 0.9, "EWMA parameter: weight of the new window (section 3.3)"),

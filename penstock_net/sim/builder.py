@@ -14,7 +14,7 @@ from penstock_net.errors import SpecError
 from penstock_net.hashing import flow_hash, node_seed
 from penstock_net.sim.config import FROM_DUE_TIME
 from penstock_net.sim.core.build import Simulation, struct_sizes
-from penstock_net.sim.layouts import LEVELS
+from penstock_net.sim.layouts import LEVELS, row_type
 from penstock_net.sim.lookahead import Lookahead, lookahead
 from penstock_net.topology.changes import LinkChange
 from penstock_net.topology.routes import Routes, tabulated_routes
@@ -41,6 +41,7 @@ def compose(settings: Settings) -> Composition:
     check_turns(settings, made)
     check_paths(settings, made)
     check_limits(settings, made)
+    made = with_answers(settings, made)
     return replace(made, lossless=False) if settings.plain_switches.any() else made
 
 
@@ -142,6 +143,22 @@ def check_links(settings: Settings, composition: Composition) -> None:
         )
 
 
+def with_answers(settings: Settings, composition: Composition) -> Composition:
+    """With room for what acknowledgements say of their receivers, where they are not sent at once.  SpecError: the scheme's
+    receivers answer otherwise."""
+    host = settings.host
+    if host.ack_every == 1 and not host.ack_delay_ps:
+        return composition
+    rule, key = "", "ack_every" if host.ack_every != 1 else "ack_delay"
+    if composition.own_answers:
+        rule = f"receivers of {composition.own_answers} answer each packet themselves, by frames that are no acknowledgements"
+    elif composition.each_acked and key == "ack_every":
+        rule = f"{composition.each_acked} reads the network from every two acknowledgements, and needs one of each packet"
+    if rule:
+        raise SpecError(rule, path=f"host.{key}", value=getattr(host, key), remedy="leave it out, or use another scheme")
+    return composition.with_answers(row_type("Answer").itemsize)
+
+
 def check_turns(settings: Settings, composition: Composition) -> None:
     """SpecError if packets take turns of the ports of their host, and the scheme needs them in order, or in one NIC queue."""
     if not settings.in_turn:
@@ -208,7 +225,7 @@ def network(settings: Settings, composition: Composition, ahead: Lookahead) -> d
     chance = np.round(links["loss"] * 2**31).astype(np.int64)
     control = np.round((1 - (1 - links["loss"]) * (1 - settings.control_loss)) * 2**31).astype(np.int64)
     line = float(links["ps_per_byte"][topo.nic_links].min())
-    base_rtt = topo.base_rtt_ps(host.mtu, host.header, host.ack)
+    base_rtt = topo.base_rtt_ps(host.mtu, host.header, host.ack) + host.ack_delay_ps
     columns = [links[c].tolist() for c in ("a", "port_a", "b", "port_b", "ps_per_byte", "delay_ps")]
     columns += [ahead.near.tolist(), chance.tolist(), control.tolist(), topo.label.tolist()]
     return {
@@ -253,6 +270,9 @@ def numbers(settings: Settings) -> dict[str, int]:
         "ack_header": min(ACK_HEADER, host.ack),
         "in_turn": int(settings.in_turn),
         "ack_lane": int(host.ack_priority == "data"),
+        "ack_every": host.ack_every,
+        "ack_after": host.ack_after_ps,
+        "ack_delay": host.ack_delay_ps,
         "rto": host.rto_ps,
         "grain": 1000 if settings.link_clock == "ns" else 0,
         "pacing_debt": PACING_DEBT * (host.mtu + host.header) if host.pacing == FROM_DUE_TIME else 0,

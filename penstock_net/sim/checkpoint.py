@@ -49,7 +49,7 @@ KEPT: dict[str, set[str]] = {
     "Port": {"control_head", "control_tail", "in_head", "in_tail", "queues", "rings", "queueing_delay", "flow_samples"},
     "Host": {
         *("rings", "paced", "ranked", "timers", "active", "sinks", "finished", "parked", "queue_flows", "free_queue"),
-        *("rings_of_bits", "free_ring", "ranking"),
+        *("rings_of_bits", "free_ring", "ranking", "held", "leaving_head", "leaving_tail"),
     },
     "Node": {"tree", "ports", "voqs", "host"},
     "Worker": {
@@ -235,6 +235,8 @@ def layouts(composition: Composition) -> list[tuple[np.ndarray, np.ndarray]]:
             spans = [*spans, (end, (ranked_at or composition.sizes[owner]) - end)]
             if ranked_at:
                 spans += [(ranked_at + at, size) for at, size in copied("Ranked")]
+            if ranked_at and composition.answer_at and struct == "Packet":
+                spans.append((composition.answer_at, dtype_of("Answer").itemsize))
             for part in composition.parts:
                 tables += [(part.places[owner] + field.at, field.size) for field in part.declared.tables(owner)]
         out.append(pairs(joined(spans), tables))

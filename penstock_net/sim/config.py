@@ -17,6 +17,7 @@ MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
 MOST_PPM = 1000
 MOST_CHUNKS = 2**20
+MOST_TOGETHER = 1000
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,10 @@ class HostConfig:
                   waiting for the NIC does not lower the rate, or after it was sent ("from start", as in ns-3)
     ports         "flow": of several links a flow leaves by the one that its hash chooses; "packet": packets take turns of them;
                   "rail": connection n of two hosts leaves by link n, counted in a circle, other flows by their hash
+    ack_every     packets of a flow that are acknowledged together; 0: any number, until `ack_after`. At once: the last packet of
+                  a flow or message, one out of order or sent again, one with another ECN mark than the one before
+    ack_after     so long after the first packet that waits they are acknowledged, though fewer; with ack_every = 1 none waits
+    ack_delay     time that a receiver takes to make an acknowledgement; it makes others meanwhile
     clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
     """
 
@@ -137,6 +142,9 @@ class HostConfig:
     nic_queues: int = 0
     pacing: Literal["from start", "from due time"] = "from due time"
     ports: Literal["flow", "packet", "rail"] = "flow"
+    ack_every: int = 1
+    ack_after: str | int | float = "5us"
+    ack_delay: str | int | float = "0us"
     clock_ppm: float = 0.0
 
     def __new__(cls, *values: Any, **named: Any) -> "HostConfig":
@@ -147,7 +155,7 @@ class HostConfig:
 
     def __post_init__(self) -> None:
         sizes = (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("control", 1, MAX_FRAME))
-        for name, least, most in (*sizes, ("nic_queues", 0, MAX_QUEUES)):
+        for name, least, most in (*sizes, ("nic_queues", 0, MAX_QUEUES), ("ack_every", 0, MOST_TOGETHER)):
             object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least, most))
         if time_ps(self.rto, "host.rto", positive=True) < 1000:
             raise SpecError("must be 1ns or more", path="host.rto", value=self.rto)
@@ -157,6 +165,11 @@ class HostConfig:
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
         one_of(self.pacing, "host.pacing", PACINGS)
         one_of(self.ports, "host.ports", PORTS)
+        after, delay = self.ack_after_ps, self.ack_delay_ps
+        if delay + (after if self.ack_every != 1 else 0) >= self.rto_ps:
+            key = "ack_delay" if delay >= self.rto_ps else "ack_after"
+            rule = f"senders give up a packet that is not acknowledged within rto, {shown(self.rto)}"
+            raise SpecError(rule, path=f"host.{key}", value=getattr(self, key), remedy="use less")
         object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
 
     @property
@@ -177,7 +190,7 @@ class HostConfig:
         made = HostConfig(**{**asdict(self), **sets})
         for key in sorted(self.given & sets.keys()):
             ours, theirs = getattr(self, key), getattr(made, key)
-            if ours != theirs and (key != "rto" or self.rto_ps != made.rto_ps):
+            if ours != theirs and (key not in TIMES or TIMES[key](self) != TIMES[key](made)):
                 place = f" ({where(f'{section}.host.{key}')})" if where else ""
                 rule = f'the scheme "{scheme}"{place} sets it to {shown(theirs)}'
                 other = f"set {section}.host.{key}" if section else f'give the scheme the parameter "host.{key}"'
@@ -188,3 +201,20 @@ class HostConfig:
     def rto_ps(self) -> int:
         """Retransmission timeout, ps."""
         return time_ps(self.rto, "host.rto", positive=True)
+
+    @property
+    def ack_after_ps(self) -> int:
+        """Time after which the packets that wait are acknowledged, ps."""
+        return time_ps(self.ack_after, "host.ack_after", positive=True)
+
+    @property
+    def ack_delay_ps(self) -> int:
+        """Time that a receiver takes to make an acknowledgement, ps."""
+        return time_ps(self.ack_delay, "host.ack_delay")
+
+
+TIMES: dict[str, Callable[[HostConfig], int]] = {  # keys of hosts that are equal if their picoseconds are
+    "rto": lambda host: host.rto_ps,
+    "ack_after": lambda host: host.ack_after_ps,
+    "ack_delay": lambda host: host.ack_delay_ps,
+}

@@ -119,7 +119,8 @@ class Settings:
         if self.in_turn:
             sizes = turns.busiest(sizes, host.mtu, turns.ports(self.topo.routes(), *ends))
         alone = numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack
-        return self.topo.ideal_times_ps(*alone, self.paths, self.link_clock)
+        received, acked = self.topo.ideal_times_ps(*alone, self.paths, self.link_clock)
+        return received, acked + host.ack_delay_ps if host.ack_delay_ps else acked
 
     @property
     def in_turn(self) -> bool:

@@ -24,7 +24,7 @@ from penstock_net.composition import names_of
 from penstock_net.errors import Interrupted, SpecError, nearest, shown
 from penstock_net.inputs import read_text, time_ps
 from penstock_net.results.rundir import INPUTS
-from penstock_net.sim.config import HostConfig, InNetwork, Measure
+from penstock_net.sim.config import TIMES, HostConfig, InNetwork, Measure
 from penstock_net.spec.files import Inputs, absolute, stem_of, without_none
 from penstock_net.spec.overrides import check_forms, choose, override
 from penstock_net.spec.source import Source, explained
@@ -165,7 +165,7 @@ class Spec(Closed):
             **without_none({"control_loss": self.run.control_loss, "link_clock": self.run.link_clock}),
         }
         content["measure"]["sample"] = self.measure.sample_ps
-        content["host"] = {**asdict(self.host), "rto": self.host.rto_ps}
+        content["host"] = {**asdict(self.host), **{key: read(self.host) for key, read in TIMES.items()}}
         content["scheme"] = [{k: v for k, v in s.model_dump().items() if k != "label"} for s in self.scheme]
         content["run"] |= without_none({"paths": self.run.paths})
         hashed = self.inputs.hashed({k: content[k] for k in ("run", "topology", "scheme", "workload")})

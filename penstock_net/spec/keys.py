@@ -17,18 +17,8 @@ from typing import Any, NamedTuple
 
 from penstock_net import topology, workload
 from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, one_of, real, size_bytes, time_ps, whole
-from penstock_net.sim.config import (
-    ACK_PRIORITIES,
-    LINK_CLOCKS,
-    MAX_FRAME,
-    MAX_QUEUES,
-    MOST_CHUNKS,
-    MOST_PPM,
-    PORTS,
-    HostConfig,
-    InNetwork,
-    Measure,
-)
+from penstock_net.sim import config
+from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
@@ -140,7 +130,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "paths": Key("file", "paths of flows, or of packets that take turns: see Paths; without it ECMP chooses, or the scheme"),
         "control_loss": Key("float", "probability that a link loses a control frame (a pause), beside `topology.loss`", "0..<1"),
         "link_clock": Key(
-            f"choice {' '.join(LINK_CLOCKS)}",
+            f"choice {' '.join(config.LINK_CLOCKS)}",
             "`ns`: times on the line and gaps of paced flows are cut to whole nanoseconds, as in the HPCC authors' ns-3; only to "
             "compare with it, since links are then faster than their rate; without it `ps`",
         ),
@@ -471,20 +461,23 @@ KEYS: dict[str, dict[str, Key]] = {
         **{field.name: Key("bool") for field in dataclasses.fields(Measure) if field.type is bool},
     },
     "host": {
-        "mtu": Key("bytes", range=f"1..{MAX_FRAME}"),
+        "mtu": Key("bytes", range=f"1..{config.MAX_FRAME}"),
         "header": Key("bytes", range=">= 0"),
-        "ack": Key("bytes", range=f"1..{MAX_FRAME}"),
-        "control": Key("bytes", range=f"1..{MAX_FRAME}"),
+        "ack": Key("bytes", range=f"1..{config.MAX_FRAME}"),
+        "control": Key("bytes", range=f"1..{config.MAX_FRAME}"),
         "rto": Key("time", range="> 0"),
-        "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
-        "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),
+        "ack_priority": Key(f"choice {' '.join(config.ACK_PRIORITIES)}"),
+        "nic_queues": Key("int", range=f"0..{config.MAX_QUEUES}"),
         "pacing": Key("text"),
-        "ports": Key(f"choice {' '.join(PORTS)}"),
-        "clock_ppm": Key("float", range=f"0..{MOST_PPM}"),
+        "ports": Key(f"choice {' '.join(config.PORTS)}"),
+        "ack_every": Key("int", range=f"0..{config.MOST_TOGETHER}"),
+        "ack_after": Key("time", range="> 0"),
+        "ack_delay": Key("time", range=">= 0"),
+        "clock_ppm": Key("float", range=f"0..{config.MOST_PPM}"),
     },
     "in_network": {
-        "window": Key("int", range=f"1..{MOST_CHUNKS}"),
-        "groups": Key("int", range=f"0..{MOST_CHUNKS}"),
+        "window": Key("int", range=f"1..{config.MOST_CHUNKS}"),
+        "groups": Key("int", range=f"0..{config.MOST_CHUNKS}"),
         "root": Key("text"),
     },
 }  # fmt: skip

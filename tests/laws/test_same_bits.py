@@ -106,6 +106,12 @@ SCENARIOS = {
         "bfc",
         {"measure": Measure(sample="100ns", packets=True, pauses=True)},
     ),
+    "acknowledged together": lambda: (
+        t := leaf_spine(hosts=8, tors=2, spines=2).with_loss(0.002),
+        mixture(t),
+        "dctcp+pfc",
+        {"host": HostConfig(rto="100us", ack_every=4, ack_after="3us", ack_delay="700ns")},
+    ),
     "stopped": lambda: (t := dumbbell(left=6, right=6), mixture(t), "bfc", {"duration": "33us", "drain": False}),
 }
 

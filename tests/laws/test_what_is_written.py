@@ -17,7 +17,7 @@ from penstock_net.composition import convert, parse
 from penstock_net.composition.declare import Declarations
 from penstock_net.errors import SpecError
 from penstock_net.sim.builder import compose, network, numbers
-from penstock_net.sim.config import InNetwork
+from penstock_net.sim.config import TIMES, InNetwork
 from penstock_net.sim.lookahead import lookahead
 from penstock_net.sim.settings import Settings
 from penstock_net.spec import keys, parse_spec
@@ -95,8 +95,14 @@ HOSTS = {
     "pacing": ("from start", "from due time"),
     "ports": ("flow", "rail"),
     "clock_ppm": (0.0, 50.0),
+    "ack_every": (1, 4),
+    "ack_after": ("5us", "7us"),
+    "ack_delay": ("0us", "800ns"),
 }
-NUMBERS = {"mtu": "mtu", "header": "header", "ack": "ack", "rto": "rto", "ack_priority": "ack_lane"}
+NUMBERS = {
+    **{"mtu": "mtu", "header": "header", "ack": "ack", "rto": "rto", "ack_priority": "ack_lane"},
+    **{key: key for key in ("ack_every", "ack_after", "ack_delay")},
+}
 
 
 def presets():
@@ -110,7 +116,8 @@ def runs_with(settings, key, value):
     if key == "pacing":
         return (numbers(settings)["pacing_debt"] > 0) == (value == "from due time")
     if key in NUMBERS:
-        wanted = {"rto": alone.rto_ps, "ack_priority": int(value == "data")}.get(key, value)
+        wanted = {key: read(alone) for key, read in TIMES.items()} | {"ack_priority": int(value == "data")}
+        wanted = wanted.get(key, value)
         return numbers(settings)[NUMBERS[key]] == wanted
     return getattr(settings.host, key) == value and (key != "nic_queues" or not value or compose(settings).nic_queues == value)
 

@@ -6,6 +6,7 @@ follows it, no slow start, an ACK per packet), and `Window`, the paper's (1): al
 * a window of data ends with the first ACK beyond snd_nxt at the end of the previous window; that ACK's mark belongs to
   the window that ends; the first window begins at the first ACK, and its end is the first to change alpha;
 * on an ACK, in this order: alpha, leaving CWR, the cut (with the new alpha), the additive increase;
+* an ACK of several packets counts as so many, which are marked if it is (RFC 8257, section 3.2);
 * `Rate` takes F = marked ACKs / (bytes outstanding when the window began / MTU + 1), at most 1, and the first ACK of
   the flow opens a window too (one increase); `Window` takes F = marked ACKs / ACKs;
 * alpha starts at 1; both reduce at once at the first marked ACK, at most once per window of data;
@@ -25,8 +26,8 @@ class Rate:
         self.packets = 0  # of the window, an estimate
         self.cwr_end = None  # in CWR until an ACK beyond this
 
-    def on_ack(self, now, seq, snd_nxt, ecn):
-        self.marked += bool(ecn)
+    def on_ack(self, now, seq, snd_nxt, ecn, packets=1):
+        self.marked += packets if ecn else 0
         self.slow_start = self.slow_start and not ecn
         new_window = self.window_end is None or seq > self.window_end
         if self.window_end is None:
@@ -57,9 +58,9 @@ class Window:
         self.acks = self.marked = 0
         self.cwr_end = None
 
-    def on_ack(self, now, seq, snd_nxt, ecn):
-        self.acks += 1
-        self.marked += bool(ecn)
+    def on_ack(self, now, seq, snd_nxt, ecn, packets=1):
+        self.acks += packets
+        self.marked += packets if ecn else 0
         self.slow_start = self.slow_start and not ecn
         new_window = False
         if self.window_end is None:

@@ -47,6 +47,7 @@ class Alone(dict):
             port_of=lambda *_: SimpleNamespace(ps_per_byte=LINE),
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
             repace=lambda *_: None,
+            packets_answered=lambda _, pkt: getattr(pkt, "packets", 1),
         )
         for array in ("l", "r", "ack_l"):
             self[f"{array}_at"] = lambda owner, i, array=array: getattr(owner, array)[i]

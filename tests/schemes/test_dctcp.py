@@ -39,8 +39,10 @@ def trajectories(topo, flows, rows, values):
         model = model_of(values, most)
         state = (lambda m: (most * m.rate / 1e11, 8e12 / m.rate)) if values["form"] else (lambda m: (m.W, 0))
         out[flow] = [(0, *state(model))]
+        seq = 0
         for ack in got:
-            model.on_ack(ack.at, ack.seq, ack.snd_nxt, ack.ecn)
+            model.on_ack(ack.at, ack.seq, ack.snd_nxt, ack.ecn, -(-(ack.seq - seq) // 1000))
+            seq = ack.seq
             if not values["form"]:
                 model.W = min(model.W, most)
             out[flow].append((ack.at, *state(model)))
@@ -103,8 +105,9 @@ def compare(walk, scheme, text="", parameters=None):
     model = model_of(values, 60_000)
     for in_flight, ecn, *acked in walk:
         seq += acked[0] if acked else 1000
-        alone.ack(0, seq, seq + 1000 * in_flight, ecn=ecn)
-        model.on_ack(0, seq, seq + 1000 * in_flight, ecn)
+        packets = 1 + in_flight % 3
+        alone.ack(0, seq, seq + 1000 * in_flight, ecn=ecn, packets=packets)
+        model.on_ack(0, seq, seq + 1000 * in_flight, ecn, packets)
         if values["form"]:
             assert alone.flow.pace == pytest.approx(model.rate, rel=1e-9)
             assert alone.flow.window == pytest.approx(60_000 * model.rate / 1e11, abs=1.001)
@@ -131,6 +134,8 @@ MISTAKES = {
     "the first window": ("dctcp.slow_start * dctcp.at.world.mtu", "(dctcp.slow_start + 1) * dctcp.at.world.mtu"),
     "the first rate": ("mine.line * (mine.w / dctcp.most)", "mine.line"),
     "the step of the rate": ("if mine.growing else dctcp.r_ai", "if not mine.growing else dctcp.r_ai"),
+    "an ACK is a packet": ("mine.acks += packets", "mine.acks += 1"),
+    "a mark is that of one packet": ("mine.marked += packets", "mine.marked += 1"),
     "the first alpha": ("mine.alpha = dctcp.alpha", "mine.alpha = 0.0"),
     "the weights": ("(1 - dctcp.g) * mine.alpha + dctcp.g", "dctcp.g * mine.alpha + (1 - dctcp.g)"),
     "the new alpha is not used": (

@@ -12,7 +12,7 @@ from paper.turns import turn
 from penstock_net.composition import available, parse
 from penstock_net.sim.config import HostConfig
 from penstock_net.sim.simulate import simulate
-from penstock_net.topology import leaf_spine, star
+from penstock_net.topology import from_file, leaf_spine, star
 from penstock_net.workload import SizeDistribution, flow_list
 
 MTU, WIRE, GAP = 1000, 1048, 80
@@ -93,7 +93,7 @@ MISTAKES = {
         "rank_incoming(node, incoming, mine.granted)",
         2,
     ),
-    "a message in flight too many": ("incoming.received >= homa.ahead", "incoming.received > homa.ahead"),
+    "a message in flight too many": ("incoming.received >= mine.ahead", "incoming.received > mine.ahead"),
     "level of the best": ("homa.priorities - m + rank", "homa.priorities - 1 - rank"),
     "one message of a sender": ("if sources[i] == src:", "if sources[i] == -1 - src:"),
     "no pace of grants": ("if node.now < mine.next_grant:", "if node.now < 0:"),
@@ -102,10 +102,10 @@ MISTAKES = {
         "wake_by(node, homa.at.index, node.now + 1000000)",
         2,
     ),
-    "the last bytes": ("left > homa.ahead or", "left > 0 or"),
+    "the last bytes": ("left > mine.ahead or", "left > 0 or"),
     "class of a packet": ("if left <= homa.cutoffs[level]", "if left < homa.cutoffs[level]"),
     "order at the sender": ("set_rank(node, flow, flow.size - flow.sent)", "set_rank(node, flow, flow.sent)"),
-    "blind bytes": ("flow.window = homa.ahead\n", "flow.window = homa.ahead + 1000\n"),
+    "blind bytes": ("flow.window = mine.ahead\n", "flow.window = mine.ahead + 1000\n"),
 }
 
 
@@ -113,6 +113,66 @@ MISTAKES = {
 def test_a_planted_mistake_is_found(tmp_path, mistake):
     file = planted(tmp_path, "homa", *MISTAKES[mistake])
     assert any(differs(file, case)[2] for case in range(9))
+
+
+# ---- RTTbytes of each pair ----
+
+PAIRS = [(0, 1), (0, 5), (0, 9), (13, 2)]  # in one rack, across, across, and to or from a rack that is farther
+
+
+@pytest.fixture
+def near_and_far(tmp_path):
+    ends = [(f"h{i}", f"tor{i // 4}", "100Gbps", "1us") for i in range(16)]
+    ends += [(f"tor{i}", "spine0", "100Gbps", "5us" if i == 3 else "2us") for i in range(4)]
+    (tmp_path / "links.csv").write_text("a,b,rate,delay\n" + "".join(",".join(end) + "\n" for end in ends))
+    return from_file(tmp_path / "links.csv", buffer="12MB")
+
+
+def rtt_bytes_of(src, dst):
+    """Of payload, in whole packets, by hand: a full packet there and an ACK back, store and forward, over links of 100 Gbit/s."""
+    delays = [1, 1] if src // 4 == dst // 4 else [1, *(5 if host // 4 == 3 else 2 for host in (src, dst)), 1]
+    rtt = sum(2 * delay * US + (WIRE + 60) * GAP for delay in delays)
+    return -(-rtt // (GAP * MTU)) * MTU
+
+
+def blind_and_grants(topo, parameters, size=400_000, scheme="homa"):
+    """Of a message between each pair, one after another: the grants that its sender had, and the ideal time or not."""
+    flows = flow_list(topo, [(src, dst, size, f"{i}ms") for i, (src, dst) in enumerate(PAIRS)])
+    run, rows = traced(topo, flows, scheme, parameters)
+    grants = defaultdict(int)
+    for r in rows:
+        if r.kind >= CONTROL and r.event == "receive":
+            grants[r.at // 10**9] += 1
+    return [size - MTU * grants[i] for i in range(len(PAIRS))], run.flows["slowdown"].to_list()
+
+
+def test_own_rtt_bytes_are_blind_and_keep_the_link_busy(near_and_far):
+    topo = near_and_far
+    expected = [rtt_bytes_of(*pair) for pair in PAIRS]
+    blind, slowdown = blind_and_grants(topo, {"own_rtt": True})
+    assert blind == expected and len(set(expected)) == 3 and slowdown == [1.0] * 4
+    least = min(expected)
+    blind, slowdown = blind_and_grants(topo, {"rtt_bytes": least})
+    assert blind == [least] * 4 and [s == 1.0 for s in slowdown] == [one == least for one in expected]
+    blind, _ = blind_and_grants(topo, {})
+    assert len(set(blind)) == 1 and blind[0] >= max(expected)
+
+
+OWN_MISTAKES = {
+    "one of them is the network's": ("mine.granted = min(mine.size, mine.ahead)", "mine.granted = min(mine.size, homa.ahead)"),
+    "half of it at the sender": (
+        "round_trip_of(node, flow))\n    flow.window",
+        "round_trip_of(node, flow) // 2)\n    flow.window",
+    ),
+    "half of it": ("ceil(rtt / port.ps_per_byte)", "ceil(rtt / port.ps_per_byte / 2)"),
+}
+
+
+@pytest.mark.parametrize("mistake", OWN_MISTAKES)
+def test_a_mistake_about_own_rtt_bytes_is_found(near_and_far, tmp_path, mistake):
+    file = planted(tmp_path, "homa", *OWN_MISTAKES[mistake])
+    found = blind_and_grants(near_and_far, {"own_rtt": True}, scheme=file)
+    assert found != ([rtt_bytes_of(*pair) for pair in PAIRS], [1.0] * 4)
 
 
 # ---- laws ----

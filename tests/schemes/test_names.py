@@ -11,6 +11,7 @@ from penstock_net.composition import available, parse, preset_values
 from penstock_net.composition.declare import GIVEN, RENAMED, DeclarationError, Declarations
 from penstock_net.composition.load import declarations_of, load
 from penstock_net.errors import SchemeError, SpecError
+from penstock_net.pxd import with_included
 
 PACKAGE = Path(penstock_net.__file__).parent
 
@@ -28,7 +29,7 @@ def test_the_linter_knows_the_names_of_schemes_and_no_others():
 @pytest.mark.parametrize("module", GIVEN)
 def test_what_is_given_is_declared_by_the_fabric(module):
     text = "".join(
-        (PACKAGE / f"fabric/{name}.pxd").read_text() for name in (module, "constants" if module == "state" else module)
+        with_included(PACKAGE / f"fabric/{name}.pxd") for name in (module, "constants" if module == "state" else module)
     )
     assert not [name for name in GIVEN[module] if not re.search(rf"\b{name}\b", text)]
 

@@ -133,6 +133,7 @@ class Alone(dict):
             my_flow=lambda *_: self.mine,
             my_packet=lambda *_: self.carried,
             w_at=lambda mine, i: mine.w[i],
+            time_waited=lambda _, pkt: pkt.waited,
             whole=int,
             sqrt=sqrt,
             NEVER=2**63 - 1,
@@ -148,10 +149,11 @@ class Alone(dict):
         self["on_start"](self.me, self.node, self.flow, None)
 
     def ack(self, now, rtt, endpoint, hops, acked, flags=0):
+        """A third of the endpoint's delay is the host's."""
         self.node.now = now
-        self.carried.stamp, self.carried.endpoint, self.carried.hops = now - rtt, endpoint, hops
+        self.carried.stamp, self.carried.endpoint, self.carried.hops = now - rtt, endpoint - endpoint // 3, hops
         self.flow.acked += acked
-        self["on_ack"](self.me, self.node, self.flow, SimpleNamespace(flags=flags))
+        self["on_ack"](self.me, self.node, self.flow, SimpleNamespace(flags=flags, waited=endpoint // 3))
 
     def timeout(self, now):
         self.node.now = now
@@ -229,11 +231,12 @@ MISTAKES = {
     "the change to a pace": ("if paced != mine.paced", "if paced < mine.paced"),
     "the change from a pace": ("if paced != mine.paced", "if paced > mine.paced"),
     "a packet too much": ("whole(max(cwnd - 1, 0.0) * mtu) + 1", "whole(cwnd * mtu)"),
+    "what the host adds": ("endpoint = ack.endpoint + time_waited(node, pkt)", "endpoint = ack.endpoint"),
     "recovery": ("if pkt.flags & NACK", "if pkt.flags & 8"),
     "timeouts counted over ACKs": ("    mine.retransmit_cnt = 0\n", ""),
     "the timeouts that reset": ("mine.retransmit_cnt >= swift", "mine.retransmit_cnt > swift"),
-    "the fabric's delay": ("mine.rtt - ack.endpoint,", "mine.rtt,"),
-    "the endpoint's window": ("w_at(mine, ENDPOINT), ack.endpoint", "w_at(mine, ENDPOINT), 0"),
+    "the fabric's delay": ("mine.rtt - endpoint,", "mine.rtt,"),
+    "the endpoint's window": ("w_at(mine, ENDPOINT), endpoint", "w_at(mine, ENDPOINT), 0"),
     "the bounds": ("max(window.cwnd, swift.min_cwnd)", "max(window.cwnd, 0.001)"),
 }
 

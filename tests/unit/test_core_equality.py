@@ -107,6 +107,7 @@ CASES = [
     ("hpcc:ns3", {}, lambda d: reacted(d)),
     ("hpcc+dqa", {}, lambda d: reacted(d)),
     ("hpcc:floodgate", {}, lambda d: d["pauses_sent"] > 20),
+    ("ecn", {"k_min": "5KB", "k_max": "60KB", "drop": [0], "drop_p_max": 0.1}, lambda d: d["drops"] > 0),
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     (
         "dcqcn:cnp",
@@ -250,6 +251,17 @@ def test_with_switches_that_fail(interpreted, scheme):
     case = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "changes": changes}, "host": {"rto": "200us"}}
     compiled = digest(run_case(case))
     assert compiled["flows_finished"] == len(flows) and compiled["drops"] > 20
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+@pytest.mark.parametrize("scheme, parameters", [("fifo", {}), ("dctcp", {"k_min": "5KB", "k_max": "20KB"}), ("recovery:irn", {})])
+def test_hosts_that_acknowledge_several_packets_together(interpreted, scheme, parameters):
+    host = {"rto": "100us", "ack_every": 4, "ack_after": "2us", "ack_delay": "700ns"}
+    topology = {**SMALL, "buffer": "500KB" if scheme == "dctcp" else "60KB", "loss": 0.002}
+    case = {"flows": traffic(0.3), "scheme": scheme, "parameters": parameters, "topology": topology, "host": host}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(case["flows"])
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
 

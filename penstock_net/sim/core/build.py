@@ -49,6 +49,7 @@ if not cython.compiled:
     from penstock_net.sim.core.moves import move_flows
     from penstock_net.sim.core.nodes import (
         active_flows_of,
+        begin_acks,
         clear_queues,
         count_node,
         count_port,
@@ -137,12 +138,10 @@ class Simulation:
         world.ack_min = settings["ack"]
         world.control = settings["control"]
         world.ack_header = settings["ack_header"]
-        world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
         world.nic_by_priority = composition.priorities > 0
         world.packets_differ = composition.packets_differ
-        world.ack_queue = composition.nic_queues * settings["ack_lane"]
-        world.acks_queued = settings["ack_lane"] if composition.priorities else 0
+        begin_acks(world, settings, composition)
         world.reordering = composition.reordering
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked, world.exact_rto, world.symmetric = composition.ranked, composition.exact_rto, composition.symmetric

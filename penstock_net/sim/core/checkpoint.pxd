@@ -2,7 +2,7 @@ from penstock_net.fabric.heap_inline cimport grow
 from penstock_net.fabric.queueing_inline cimport alloc_frame, alloc_packet, set_event
 from penstock_net.fabric.ranking cimport ranking_of, restore
 from penstock_net.fabric.state cimport *
-from penstock_net.fabric.tables cimport new_incoming, new_int32, new_int64, new_masks, new_sinks
+from penstock_net.fabric.tables cimport new_held, new_incoming, new_int32, new_int64, new_masks, new_sinks
 from penstock_net.sim.core.agenda cimport set_time
 from penstock_net.sim.core.receiver cimport find_sink
 from penstock_net.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMING, OF_NODE, OF_PACKET, OF_PORT
@@ -26,6 +26,7 @@ cdef void make_room(Stream* stream, Worker* worker, Heap* heap, int64_t size) no
 cdef Incoming* keep_incoming(Stream* stream, Host* host, Incoming* incoming) noexcept nogil
 cdef void keep_sinks(Stream* stream, Worker* worker, Host* host) noexcept nogil
 cdef void keep_bitmaps(Stream* stream, Worker* worker, Host* host) noexcept nogil
+cdef void keep_acks(Stream* stream, Worker* worker, Host* host) noexcept nogil
 cdef void keep_nic(Stream* stream, Worker* worker, Host* host) noexcept nogil
 cdef void keep_host(Stream* stream, Node* node) noexcept nogil
 cdef void keep_node(Stream* stream, Node* node) noexcept nogil

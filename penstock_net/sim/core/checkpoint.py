@@ -26,6 +26,7 @@ if not cython.compiled:
         first_of_incoming,
         flow_at,
         flow_ring_at,
+        held_at,
         keyed,
         keyed_incoming,
         nic_at,
@@ -41,7 +42,7 @@ if not cython.compiled:
         voq_at,
         worker_at,
     )
-    from penstock_net.fabric.tables import new_incoming, new_int32, new_int64, new_masks, new_sinks
+    from penstock_net.fabric.tables import new_held, new_incoming, new_int32, new_int64, new_masks, new_sinks
     from penstock_net.sim.core.agenda import set_time
     from penstock_net.sim.core.checkpoint import stream_of
     from penstock_net.sim.core.pointers import rows_of
@@ -319,12 +320,36 @@ def keep_bitmaps(stream, worker, host):
     keep(stream, host.free_ring, 4 * count)
 
 
+def keep_acks(stream, worker, host):
+    """The packets that wait to be acknowledged, and the acknowledgements that are being made."""
+    count = keep_number(stream, host.held_count)
+    if count < 0 or (stream.loading and count > stream.size):
+        stream.damaged = 1
+        return
+    if stream.loading and count:
+        host.held_count = count
+        host.held = new_held(worker.arena, count)
+    for i in range(count):
+        held = held_at(host, i)
+        held.due = keep_number(stream, held.due)
+        held.arrived = keep_number(stream, held.arrived)
+        held.packets = keep_number(stream, held.packets)
+        held.marked = keep_number(stream, held.marked)
+        held.before = max(keep_reference(stream, held.before, count), 0)
+        held.after = max(keep_reference(stream, held.after, count), 0)
+        held.pkt = keep_packets(stream, worker, held.pkt)
+    host.leaving_head = keep_packets(stream, worker, host.leaving_head)
+    if stream.loading:
+        host.leaving_tail = last_of(host.leaving_head)
+
+
 def keep_host(stream, node):
     """Both sides of a host."""
     worker = node.worker
     host = node.host
     keep_sinks(stream, worker, host)
     keep_bitmaps(stream, worker, host)
+    keep_acks(stream, worker, host)
     for slot in range(node.port_count):
         keep_fields(stream, OF_HOST, nic_at(node, slot))
     keep_flows(stream, node)

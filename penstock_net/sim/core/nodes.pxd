@@ -11,6 +11,7 @@ from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_tabl
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
 cdef void new_nic(World* world, Node* node, int nic_queues) noexcept
+cdef void begin_acks(World* world, object settings, object composition) except *
 cdef void own_scheduling(World* world) noexcept
 cdef void set_rate(World* world, Node* node, Port* port, double ps_per_byte) noexcept
 cdef void link(World* world, int a, int slot_a, int b, int slot_b, double ps_per_byte, int64_t delay, int near) noexcept

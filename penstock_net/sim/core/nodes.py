@@ -105,7 +105,21 @@ def new_nic(world, node, nic_queues):
     host.timers.seed = node.random_seed
     host.sink_bits = 4
     host.sinks = new_sinks(world.arena, 16)
+    host.acks_due = NEVER
     host.finished = later_int32(world.arena, 4096)
+
+
+def begin_acks(world, settings, composition):
+    """Take over what the settings and the composition say of acknowledgements."""
+    world.ack_lane = settings["ack_lane"]
+    world.ack_queue = composition.nic_queues * world.ack_lane
+    world.acks_queued = world.ack_lane if composition.priorities else 0
+    world.ack_every = settings["ack_every"]
+    world.ack_after = settings["ack_after"]
+    world.ack_delay = settings["ack_delay"]
+    world.answer_at = composition.answer_at
+    world.acks_held = world.ack_every != 1
+    world.acks_apart = world.acks_queued or world.answer_at > 0
 
 
 def own_scheduling(world):

@@ -4,6 +4,8 @@ from penstock_net.fabric.line cimport drop, kick
 from penstock_net.fabric.queueing_inline cimport free_packet, push_control, set_node_event
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.tables cimport new_incoming, new_int32, new_masks, new_sinks
+from penstock_net.sim.core.acks cimport changes_mark, close_held, first_due, hold, leave, note_answer, schedule_acks, send_made
+from penstock_net.sim.core.acks cimport take_held, waits
 from penstock_net.sim.core.connections cimport begin_sink, next_arrived
 from penstock_net.sim.core.lifetimes cimport release_children
 
@@ -33,3 +35,7 @@ cdef void advance(Node* node, Sink* sink) noexcept nogil
 cdef int32_t alloc_ring(Node* node) noexcept nogil
 cdef void grow_rings(Node* node) noexcept nogil
 cdef void acknowledge(Node* node, Packet* pkt, int64_t seq, int flags) noexcept nogil
+cdef void acknowledge_together(Node* node, Packet* pkt, int64_t seq, int flags) noexcept nogil
+cdef bint is_urgent(World* world, Packet* pkt, int64_t seq, int flags) noexcept nogil
+cdef void answer(Node* node, Packet* pkt, int64_t seq, int flags) noexcept nogil
+cdef void run_acks(Node* node) noexcept nogil

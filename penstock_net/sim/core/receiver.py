@@ -14,6 +14,7 @@ if not cython.compiled:
         DROP_ADMISSION,
         FLOW_TIMER,
         LAST,
+        MORE,
         NACK,
         NO_INCOMING,
         NO_SINK,
@@ -37,6 +38,18 @@ if not cython.compiled:
         value_of,
     )
     from penstock_net.fabric.tables import new_incoming, new_int32, new_masks, new_sinks
+    from penstock_net.sim.core.acks import (
+        changes_mark,
+        close_held,
+        first_due,
+        hold,
+        leave,
+        note_answer,
+        schedule_acks,
+        send_made,
+        take_held,
+        waits,
+    )
     from penstock_net.sim.core.connections import begin_sink, next_arrived
     from penstock_net.sim.core.lifetimes import release_children
 
@@ -66,6 +79,7 @@ def copy_sink(to, sink):
     to.nack_at = sink.nack_at
     to.incoming = sink.incoming
     to.message = sink.message
+    to.held = sink.held
     to.begins = sink.begins
 
 
@@ -104,6 +118,7 @@ def add_sink(node, number):
     sink.nack_at = 0
     sink.incoming = NO_INCOMING
     sink.message = 0
+    sink.held = 0
     sink.begins = 0
     if node.worker.world.connection_of:
         begin_sink(node.worker.world, sink, number)
@@ -117,6 +132,8 @@ def remove_sink(host, number):
     while sink_at(host, i).number != number + 1:
         i = (i + 1) & mask
     host.sink_count -= 1
+    if rare(sink_at(host, i).held):
+        close_held(host, sink_at(host, i).held)
     j = (i + 1) & mask
     while sink_at(host, j).number:
         home = sink_slot(host, sink_at(host, j).number - 1)
@@ -173,11 +190,12 @@ def receive_data(node, pkt):
         if rare(sink.message):
             sink.expected = past(node.worker.world, pkt)
             record_messages(node, sink, number)
-        seq = sink.expected
         if pkt.flags & LAST:
             record_arrival(node, number)
+            acknowledge(node, pkt, sink.expected, 0)
             remove_sink(host, number)
-        acknowledge(node, pkt, seq, 0)
+            return
+        acknowledge(node, pkt, sink.expected, 0)
     elif pkt.seq < sink.expected:
         acknowledge(node, pkt, sink.expected, 0)
     else:
@@ -208,14 +226,15 @@ def receive_in_any_order(node, sink, pkt):
     elif pkt.seq > sink.expected and not note_ahead(node, sink, pkt):
         drop(node, port_at(node, pkt.in_port), pkt, DROP_ADMISSION)
         return
-    seq = sink.expected
-    if sink.end and seq == sink.end:
-        if sink.ring:
-            node.host.free_ring[node.host.free_rings] = sink.ring
-            node.host.free_rings += 1
-        record_arrival(node, number)
-        remove_sink(node.host, number)
-    acknowledge(node, pkt, seq, 0)
+    if sink.end == 0 or sink.expected < sink.end:
+        acknowledge(node, pkt, sink.expected, 0)
+        return
+    if sink.ring:
+        node.host.free_ring[node.host.free_rings] = sink.ring
+        node.host.free_rings += 1
+    record_arrival(node, number)
+    acknowledge(node, pkt, sink.expected, 0)
+    remove_sink(node.host, number)
 
 
 # ---- Flows of which a scheme has state at the receiver ----
@@ -338,11 +357,13 @@ def already_ahead(node, sink, pkt):
 
 
 def run_flow_timers(node):
-    """Call on_flow_timer of every incoming flow whose timer has expired."""
+    """Send the acknowledgements that are due; call on_flow_timer of every incoming flow whose timer has expired."""
     host = node.host
     heap = timers_of(host)
     hook = node.ops.on_flow_timer
     host.in_flow_timers = 1
+    if host.acks_due <= node.now:
+        run_acks(node)
     while next_flow_timer(heap) <= node.now:
         incoming = first_incoming(heap)
         remove(heap, keyed_incoming(incoming))
@@ -350,7 +371,7 @@ def run_flow_timers(node):
             hook.call(hook.me, node, incoming)
         close_if_done(node, incoming)
     host.in_flow_timers = 0
-    set_node_event(node, FLOW_TIMER, next_flow_timer(heap))
+    set_node_event(node, FLOW_TIMER, min(next_flow_timer(heap), host.acks_due))
 
 
 def note_ahead(node, sink, pkt):
@@ -404,6 +425,53 @@ def grow_rings(node):
 
 
 def acknowledge(node, pkt, seq, flags):
+    """Acknowledge a packet: at once or, where hosts do so, with others that follow it."""
+    if rare(node.worker.world.acks_held):
+        acknowledge_together(node, pkt, seq, flags)
+        return
+    answer(node, pkt, seq, flags)
+
+
+def acknowledge_together(node, pkt, seq, flags):
+    """One acknowledgement for several packets of a flow, sent with the n-th of them or a time after the first.
+
+    One that ends the flow or a message, fills or leaves a gap, or was sent again is acknowledged at once, with those that wait.
+    So is one whose mark is not that of the packet before it, after those that wait (RFC 8257, section 3.2).
+    """
+    sink = find_sink(node.host, pkt.number)
+    if not sink:
+        note_answer(node, pkt, 1, 0)
+        answer(node, pkt, seq, flags)
+        return
+    urgent = is_urgent(node.worker.world, pkt, seq, flags)
+    changed = changes_mark(node, sink, pkt)
+    if changed and waits(node, sink):
+        earlier = take_held(node, sink.held)
+        answer(node, earlier, earlier.seq, 0)
+    if hold(node, sink, pkt, seq) == node.worker.world.ack_every or urgent or changed:
+        answer(node, take_held(node, sink.held), seq, flags)
+    schedule_acks(node)
+
+
+def is_urgent(world, pkt, seq, flags):
+    """Whether a packet, whose acknowledgement is to say `seq` and `flags`, is to be acknowledged at once, but for its mark."""
+    if flags or pkt.flags & (LAST | MORE | RETRANSMITTED | TRIMMED) or seq != past(world, pkt):
+        return True
+    return False
+
+
+def run_acks(node):
+    """Send the acknowledgements whose time has come."""
+    place = first_due(node)
+    while place:
+        pkt = take_held(node, place)
+        answer(node, pkt, pkt.seq, 0)
+        place = first_due(node)
+    send_made(node)
+    schedule_acks(node)
+
+
+def answer(node, pkt, seq, flags):
     """Turn the data packet into its own ACK and send it by the port at which it came; marks, what switches wrote and `payload`
     are kept."""
     world = node.worker.world
@@ -419,8 +487,8 @@ def acknowledge(node, pkt, seq, flags):
     pkt.flags = flags
     pkt.queue = world.ack_queue
     port = port_at(node, pkt.in_port)
-    if rare(world.acks_queued):
-        node.ops.store.call(node, port, pkt)
+    if rare(world.acks_apart):
+        leave(node, port, pkt)
         return
     push_control(port, pkt)
     kick(node, port)

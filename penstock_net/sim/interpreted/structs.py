@@ -93,6 +93,13 @@ def behind(pkt: Any, offset: int) -> Any:
     return pkt.areas.setdefault("ranked", Ranked())
 
 
+def answer_behind(pkt: Any, offset: int) -> Any:
+    """What an acknowledgement has of its receiver."""
+    from penstock_net.fabric.state import Answer
+
+    return pkt.areas.setdefault("answer", Answer())
+
+
 def swap_packets(a: Any, b: Any) -> None:
     """Swap the contents of two packets, but not their places in lists."""
     for name in (name for name in (*a.__slots__, "areas") if name != "next"):
@@ -111,6 +118,7 @@ HEADER: dict[str, Any] = {
     **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_INCOMING", "NO_BACKLOG", "NO_SINK", "NO_PORT")),
     "step": lambda table, index, size: table[index],
     "behind": behind,
+    "answer_behind": answer_behind,
     "sizeof": lambda kind: 64,
     "whole": int,
     "bit": lambda i: 1 << i,
