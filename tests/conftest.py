@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
+import polars  # noqa: F401  (its import sets an environment variable, which no file of tests leaves behind)
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -9,8 +9,6 @@ know, is a ValueError.
 """
 
 import dataclasses
-import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,6 +18,7 @@ from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, o
 from penstock_net.sim import config
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
+from penstock_net.spec.meanings import arguments, columns, described
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.cutthrough import MOST as MOST_HEADER
@@ -45,7 +44,6 @@ from penstock_net.workload.requests import COLUMNS as REQUEST_COLUMNS
 from penstock_net.workload.requests import MAX_TOKENS
 from penstock_net.workload.training import SCHEDULES
 
-REQUIRED_KEY = "required"
 KINDS = {
     "time": '`"1us"`',
     "size": '`"12MB"`',
@@ -544,66 +542,33 @@ def rows(table: str) -> list[Row]:
 def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
     """Keys with defaults by table, as the code has them; and the meanings that its docstrings give."""
     found: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
-    found["run"] = {k: _default(f.default, f.is_required()) for k, f in RunTable.model_fields.items()}, {}
+    found["run"] = {k: as_toml(f.default, f.is_required()) for k, f in RunTable.model_fields.items()}, {}
     found["topology"] = dict.fromkeys(("kind", "file", *COMMON), ""), {}
     for kind, builder in topology.KINDS.items():
-        keys = _arguments(builder)
+        keys = arguments(builder)
         found[f"topology.{kind}"] = {k: v for k, v in keys.items() if k != "path"}, {}
-    found["changes"] = _columns(CHANGE_KEYS, ("time",)), {}
-    found["vswitches"] = {k: v for k, v in _arguments(behind_vswitches).items() if k != "topo"}, {}
-    found["receivers"] = _columns(RECEIVER_KEYS, ("host",)), {}
-    found["trace"] = _columns(TRACE_COLUMNS, TRACE_COLUMNS), {}
+    found["changes"] = columns(CHANGE_KEYS, ("time",)), {}
+    found["vswitches"] = {k: v for k, v in arguments(behind_vswitches).items() if k != "topo"}, {}
+    found["receivers"] = columns(RECEIVER_KEYS, ("host",)), {}
+    found["trace"] = columns(TRACE_COLUMNS, TRACE_COLUMNS), {}
     found["paths"], found["turns"] = (
-        (_columns(("flow", "direction", "path"), OF_FLOWS), {}),
-        (_columns(OF_PACKETS, OF_PACKETS), {}),
+        (columns(("flow", "direction", "path"), OF_FLOWS), {}),
+        (columns(OF_PACKETS, OF_PACKETS), {}),
     )
-    found["links"] = _columns(("a", "b", *LINK_KEYS), ("a", "b")), {}
-    found["graphml.edge"] = _columns(LINK_KEYS), {}
-    found["graphml.node"] = _columns(NODE_KEYS), {}
-    found["scheme"] = {k: _default(f.default, f.is_required()) for k, f in SchemeTable.model_fields.items()}, {}
+    found["links"] = columns(("a", "b", *LINK_KEYS), ("a", "b")), {}
+    found["graphml.edge"] = columns(LINK_KEYS), {}
+    found["graphml.node"] = columns(NODE_KEYS), {}
+    found["scheme"] = {k: as_toml(f.default, f.is_required()) for k, f in SchemeTable.model_fields.items()}, {}
     for kind, source in workload.KINDS.items():
-        keys = {k: v for k, v in _arguments(source).items() if k not in NOT_FROM_A_TABLE}
+        keys = {k: v for k, v in arguments(source).items() if k not in NOT_FROM_A_TABLE}
         found[f"workload.{kind}"] = {"class" if k == "class_name" else k: v for k, v in keys.items()}, {}
         for key in ("duration", "seed"):  # those of [run], unless the table says otherwise
             if key in keys:
                 found[f"workload.{kind}"][0][key] = ""
-    found["list"] = _columns(LIST_KEYS, ("src", "dst", "bytes")), {}
-    found["flows"] = _columns((*REQUIRED, *OPTIONAL), REQUIRED), {}
-    found["requests"] = _columns(REQUEST_COLUMNS, REQUEST_COLUMNS), {}
-    found["sizes"] = _columns(SIZE_COLUMNS, SIZE_COLUMNS), {}
+    found["list"] = columns(LIST_KEYS, ("src", "dst", "bytes")), {}
+    found["flows"] = columns((*REQUIRED, *OPTIONAL), REQUIRED), {}
+    found["requests"] = columns(REQUEST_COLUMNS, REQUEST_COLUMNS), {}
+    found["sizes"] = columns(SIZE_COLUMNS, SIZE_COLUMNS), {}
     for name, cls in (("measure", Measure), ("host", HostConfig), ("in_network", InNetwork)):
-        found[name] = {f.name: _default(f.default) for f in dataclasses.fields(cls)}, described(cls)
+        found[name] = {f.name: as_toml(f.default) for f in dataclasses.fields(cls)}, described(cls)
     return found
-
-
-def described(thing: Any) -> dict[str, str]:
-    """The meanings that a docstring gives in lines of `name   meaning`, with continuation lines."""
-    out: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(thing.__doc__ or "").splitlines()[1:]:
-        if match := re.fullmatch(r"(\w+) +(\S.*)", line):
-            name, out[match[1]] = match[1], match[2]
-        elif line.startswith("  ") and name:
-            out[name] += " " + line.strip()
-        else:
-            name = ""
-    return {key: re.sub(r"  +", " ", text) for key, text in out.items()}
-
-
-def _arguments(function: Callable[..., Any]) -> dict[str, str]:
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: _default(p.default, p.default is p.empty) for p in parameters}
-
-
-def _columns(names: Iterable[str], required: Iterable[str] = ()) -> dict[str, str]:
-    required = tuple(required)
-    return {name: REQUIRED_KEY if name in required else "" for name in names}
-
-
-def _default(value: Any, required: bool = False) -> str:
-    if required:
-        return REQUIRED_KEY
-    if isinstance(value, bool):
-        return str(value).lower()
-    value = list(value) if isinstance(value, tuple) else value
-    return "" if value is None else f'"{value}"' if isinstance(value, str) else str(value)

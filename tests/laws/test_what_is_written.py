@@ -21,6 +21,7 @@ from penstock_net.sim.config import TIMES, InNetwork
 from penstock_net.sim.lookahead import lookahead
 from penstock_net.sim.settings import Settings
 from penstock_net.spec import keys, parse_spec
+from penstock_net.spec.meanings import arguments
 from penstock_net.spec.toml import write_toml
 from penstock_net.topology import leaf_spine, star
 from penstock_net.workload import flow_list, permutation
@@ -363,7 +364,7 @@ def ways_of_python():
         tables = {name: dict(spec[name]) for name in ("topology", "workload")}
         topo = topology.KINDS[tables["topology"].pop("kind")](**tables["topology"])
         source, kind = tables["workload"], tables["workload"].pop("kind")
-        asked = keys._arguments(workload.KINDS[kind])
+        asked = arguments(workload.KINDS[kind])
         source |= {name: run.get("seed", 1) for name in asked if name == "seed" and "seed" not in source}
         source |= {name: f"{duration}ps" for name in asked if name == "duration" and "duration" not in source}
         source |= {"index": 0} if "index" in asked else {}
