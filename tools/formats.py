@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock_net import formats as registry
 from penstock_net.spec import keys
+from penstock_net.spec.meanings import REQUIRED_KEY
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/formats.md"
 TABLE = re.compile(r"<!-- keys: (?P<name>[\w.]+) -->\n.*?<!-- end of keys -->", re.S)
@@ -29,7 +30,7 @@ def table(name: str) -> str:
     """The keys of a table as Markdown."""
     lines = ["| key | value | range | default | meaning |", "|---|---|---|---|---|"]
     for row in keys.rows(name):
-        default = row.default if row.default in ("", keys.REQUIRED_KEY) else f"`{row.default}`"
+        default = row.default if row.default in ("", REQUIRED_KEY) else f"`{row.default}`"
         text = row.text.replace("|", "\\|").replace("[[workload]]", "`[[workload]]`").replace(" [topology]", " `[topology]`")
         lines.append(f"| `{row.key}` | {kind(row)} | {allowed(row)} | {default} | {text} |")
     return "\n".join(lines)

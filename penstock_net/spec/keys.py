@@ -18,7 +18,7 @@ from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, o
 from penstock_net.sim import config
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
-from penstock_net.spec.meanings import arguments, columns, described
+from penstock_net.spec.meanings import arguments, as_toml, columns, described
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.cutthrough import MOST as MOST_HEADER

@@ -20,6 +20,7 @@ from penstock_net.results.pauses import causes, intervals
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import Sweep, check_table, write_table
 from penstock_net.sim.checkpoint import Checkpoint
+from penstock_net.sweeps.points import points_of
 from penstock_net.trace import write_trace
 
 EVERYTHING = {name: True for name in ("pauses", "queues", "packets", "port_series", "queueing", "flow_series")}
@@ -213,14 +214,14 @@ duration = "10us"
 def planned(points: int) -> Work:
     made_file("small.toml", SPEC)
     axes = {"run.seed": list(map(str, range(1, points + 1)))}
-    return lambda: list(sweep._points("small.toml", axes, []))
+    return lambda: list(points_of("small.toml", axes, []))
 
 
 def resumed(points: int) -> Work:
     """A sweep that had finished."""
     out = Path(f"{points}-sweep")
     made_file("small.toml", SPEC)
-    for point in sweep._points("small.toml", {"run.seed": list(map(str, range(1, points + 1)))}, []):
+    for point in points_of("small.toml", {"run.seed": list(map(str, range(1, points + 1)))}, []):
         run = small_run(point.seed)
         run.summary |= point.stamp
         run.save(out / point.key, overwrite=True)

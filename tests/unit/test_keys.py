@@ -9,6 +9,7 @@ from penstock_net.errors import SpecError
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import read_paths
 from penstock_net.spec import keys, parse_spec
+from penstock_net.spec.meanings import REQUIRED_KEY
 from penstock_net.spec.tables import SECTIONS
 from penstock_net.topology import star
 from penstock_net.workload import SizeDistribution, flow_list, flows_from_csv, requests
@@ -176,5 +177,5 @@ def test_a_key_without_documentation_is_an_error(monkeypatch):
 def test_defaults_and_meanings_come_from_the_code():
     rows = {row.key: row for row in keys.rows("workload.poisson")}
     assert rows["load"].default == "0.6" and rows["seed"].default == "" and rows["class"].default == '"poisson"'
-    assert {row.key: row.default for row in keys.rows("run")}["duration"] == keys.REQUIRED_KEY
+    assert {row.key: row.default for row in keys.rows("run")}["duration"] == REQUIRED_KEY
     assert {row.key: row.text for row in keys.rows("host")}["mtu"] == "payload bytes of a full packet"
