@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 from growth import Stage, Work, made_file, written
-from growth_inputs import chain, ring_with_chords
+from growth_inputs import chain, inference, ring_with_chords
 
 import penstock_net as ps
 from penstock_net.cli import check, sweep
@@ -43,6 +43,11 @@ def incasts_of_racks(tors: int) -> Run:
     topo = replace(topo, buffer_bytes=46_000 * topo.port_count[topo.hosts :])
     pairs = [(4 * ((tor + 1) % tors) + i, 4 * tor, 20_000) for tor in range(tors) for i in range(4)]
     return ps.simulate(topo, ps.flow_list(topo, pairs), "pfc", measure=ps.Measure(sample="5us", **EVERYTHING))
+
+
+@cache
+def served(requests: int) -> Run:
+    return ps.simulate(ps.star(hosts=8), inference(requests)(), "fifo")
 
 
 BY_TIME, BY_HOSTS = cache(incasts), cache(incasts_of_racks)
@@ -291,8 +296,9 @@ STAGES = [
     *(
         Stage(f"penstock plot {kind}, by time", of(BY_TIME, drawn(kind)), (6, 2))
         for kind in KINDS
-        if kind not in ("against", "active_flows", "rank_timeline")
+        if kind not in ("against", "active_flows", "rank_timeline", "ttft")
     ),
+    Stage("penstock plot ttft, by requests", of(served, drawn("ttft")), (50, 2)),
     *(
         Stage(f"penstock plot {kind}, by hosts", of(BY_HOSTS, drawn(kind)), (3, 2))
         for kind in ("pause_map", "port", "buffer_cdf")

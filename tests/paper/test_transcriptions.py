@@ -1251,7 +1251,7 @@ def test_backdraft_sender_waits_and_then_doubles_its_rate_in_every_recovery():
 
 def fed(rule, *rounds, alpha=0.5, w=0.1):
     """Rates and w after feedback: (time, credits, lost); a credit takes 100, the RTT is 1000."""
-    flow = expresspass.Flow(0, alpha, w)
+    flow = expresspass.Flow(0, 100, {"alpha": alpha, "w_init": w, "air": False})
     flow.begin(0)
     flow.srtt, out = 1000, []
     for now, flow.total, flow.lost in rounds:

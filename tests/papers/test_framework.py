@@ -14,7 +14,7 @@ from made import about, as_said, ascending, holds, within
 from rich.console import Console
 
 from penstock_net import identity
-from penstock_net.errors import ClaimFailed, PenstockError, SpecError
+from penstock_net.errors import ClaimFailed, Interrupted, PenstockError, SpecError
 from penstock_net.spec import Spec, parse_spec
 from penstock_papers import EXPERIMENTS, Differs, records, reproduce, state
 from penstock_papers.claims import (
@@ -361,7 +361,8 @@ def test_an_interrupted_run_is_not_kept(tmp_path, simulated, monkeypatch):
 def test_a_run_that_ctrl_c_cut_short_is_not_kept(tmp_path, simulated, monkeypatch, capsys):
     def cut(spec, table, topo, flows, **kwargs):
         partial = whole(spec, table, topo, flows)
-        partial.summary["interrupted"] = table.name == "hpcc"
+        if table.name == "hpcc":
+            raise Interrupted(partial)
         return partial
 
     whole = Spec.simulate

@@ -93,7 +93,7 @@ def test_times_and_loads_are_those_of_a_search(topo, seed):
     fabric, numbers = topo._fabric, np.arange(len(src))
     assert topo.base_rtt_ps() == base_rtt_ps(fabric, topo.links, 1048, 60)
     searched = LoneFlows(tabulated_routes(fabric), fabric, topo.links, None, topo.headers).times_ps(
-        numbers, src, dst, sizes, seed, 1000, 48, 60
+        numbers, src, dst, sizes, seed, (1000, 48, 60), np.multiply
     )
     for found, expected in zip(topo.ideal_times_ps(numbers, src, dst, sizes, seed), searched):
         assert (found == expected).all()
