@@ -3,7 +3,6 @@
 All on standard error, but for notebooks.
 """
 
-import html
 import sys
 import time
 from collections import deque
@@ -147,6 +146,8 @@ class Cell:
 
     def shown(self) -> str:
         """The bar as HTML."""
+        import html
+
         bar = f'<progress value="{self.completed:.4f}" max="{self.total:g}"></progress>'
         return f"<div>{html.escape(self.label)} {bar} {html.escape(self.text)}</div>"
 

@@ -26,7 +26,7 @@ def topology_build(params: dict[str, Any]) -> Any:
     if params.get("kind") not in ("leaf_spine", "star"):
         kind, known = params.get("kind"), ["leaf_spine", "star"]
         raise SpecError("unknown", path="kind", value=kind, remedy=nearest(kind, known))
-    return SimpleNamespace(hosts=HOSTS, switches=SWITCHES, kind=params["kind"], params=params)
+    return SimpleNamespace(hosts=HOSTS, switches=SWITCHES, kind=params["kind"], params=params, changes=())
 
 
 def workload_build(params: Any, topo: Any, duration_ps: int, seed: int, force: bool) -> Any:
