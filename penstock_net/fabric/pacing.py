@@ -3,7 +3,7 @@
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.heap import add, fix, remove
+    from penstock_net.fabric.heap import add, fix, put, remove
     from penstock_net.fabric.queueing import set_node_event
     from penstock_net.fabric.state import (
         IDLE,
@@ -12,6 +12,7 @@ if not cython.compiled:
         PACE,
         PACED,
         READY,
+        apart,
         first_flow,
         flow_at,
         keyed,
@@ -33,6 +34,17 @@ def set_pace_timer(node):
 def add_paced(node, flow):
     flow.state = PACED
     flow.key = flow.next_send
+    heap = paced_of(node.host)
+    if heap.size or not heap.capacity:
+        apart(add_to_paced)(node, flow)
+        return
+    heap.size = 1
+    put(heap, 0, keyed(flow))
+    set_node_event(node, PACE, flow.next_send)
+
+
+def add_to_paced(node, flow):
+    """Add it to others, or make the heap first."""
     add(node.worker.arena, paced_of(node.host), keyed(flow))
     if flow.heap_at == 0:
         set_pace_timer(node)
@@ -46,6 +58,13 @@ def remove_paced(node, flow):
 def fix_paced(node, flow):
     """Restore the heap after the time of a flow's next packet has changed."""
     flow.key = flow.next_send
+    if paced_of(node.host).size > 1:
+        apart(fix_among_paced)(node, flow)
+        return
+    set_node_event(node, PACE, flow.next_send)
+
+
+def fix_among_paced(node, flow):
     fix(paced_of(node.host), keyed(flow))
     set_pace_timer(node)
 
@@ -74,10 +93,24 @@ def repace(node, flow):
     """Reschedule the next packet at the new rate, not before now; a flow in the round robin stays there."""
     if flow.state == READY:
         return
+    if rare(node.worker.world.grain):
+        apart(repace_in_grains)(node, flow)
+        return
     gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
-    flow.next_send = max(max(flow.last_send + paced(node, flow.last_size * gap), node.now), flow.held_until)
+    send_after(node, flow, whole(flow.last_size * gap))
+
+
+def repace_in_grains(node, flow):
+    """The same where times on the line are whole grains."""
+    gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
+    send_after(node, flow, paced(node, flow.last_size * gap))
+
+
+def send_after(node, flow, gap):
+    """Let the next packet go `gap` after the last one, not before now."""
+    flow.next_send = max(max(flow.last_send + gap, node.now), flow.held_until)
     if flow.state == PACED:
-        fix_paced(node, flow)
+        apart(fix_paced)(node, flow)
 
 
 def flow_of(node, pkt):

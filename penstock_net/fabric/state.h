@@ -148,6 +148,8 @@ static inline void swap_packets(void *a, void *b, long size) {
 #define prefetch(p) __builtin_prefetch(p, 1)
 #endif
 #define rare(x) __builtin_expect(!!(x), 0) /* a condition that seldom holds: its branch is moved out of the way */
+/* A function that does not become a part of its caller, which would save the registers that it needs on every path. */
+#define apart(f) ({ __typeof__(&*(f)) f_ = (f); __asm__("" : "+r"(f_)); f_; })
 #define within(i, n) ((uint32_t)(i) < (uint32_t)(n)) /* 0 <= i < n, for n >= 0 */
 #define lowest_bit(x) __builtin_ctzll(x)
 #define bits_set(x) __builtin_popcountll(x)

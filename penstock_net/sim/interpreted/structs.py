@@ -123,6 +123,7 @@ HEADER: dict[str, Any] = {
     "whole": int,
     "bit": lambda i: 1 << i,
     "rare": bool,
+    "apart": lambda verb: verb,
     "within": lambda i, n: 0 <= i < n,
     "save_memory": lambda arena: None,
     "lowest_bit": lambda x: (x & -x).bit_length() - 1,
