@@ -14,6 +14,12 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="A figure of it (pdf, png, svg, eps).", show_default=False)
     ] = None,
+    clock: Annotated[
+        str,
+        typer.Option(
+            help="Where a flow of the run ends: receiver (last byte) or sender (last acknowledgement), as in the other."
+        ),
+    ] = "receiver",
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Both times of every flow, as CSV.", show_default=False)
     ] = None,
@@ -27,7 +33,7 @@ def command(
 
         penstock compare runs/mine fct.csv
 
-        penstock compare runs/mine fct.txt -o agreement.pdf --csv flows.csv
+        penstock compare runs/mine fct.txt --clock sender -o agreement.pdf --csv flows.csv
 
     The table has quantiles of the run divided by the other's, and the spread of the ratio flow by flow.
     """
@@ -38,7 +44,7 @@ def command(
 
     if out is not None:
         plots.check_format(out)
-    found = compare(run, reference)
+    found = compare(run, reference, clock)  # type: ignore[arg-type]  # refuses any other text
     typer.echo(text(found))
     for line in found.warnings:
         say(f"warning: {line}")

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -87,21 +87,29 @@ class Comparison:
         return found
 
 
-def compare(run: Run | str | os.PathLike[str], reference: str | os.PathLike[str]) -> Comparison:
+def compare(
+    run: Run | str | os.PathLike[str],
+    reference: str | os.PathLike[str],
+    clock: Literal["receiver", "sender"] = "receiver",
+) -> Comparison:
     """Set the completion times of another simulator beside those of a run.
 
     run        a run, or its directory
     reference  a CSV file with the columns src, dst, bytes, start and fct, the last two with their unit (start_us, fct_ns; ns, us,
                ms or s), hosts by name or number; or fct.txt of the HPCC simulator and its forks
+    clock      when a flow ends in the run: "receiver": when its last byte has arrived; "sender": when its last acknowledgement
+               has, as in htsim and in the HPCC simulator.  Use that of the other simulator
 
-    A flow is the one with the same source, destination and size; of several, in the order of their starts. What fct means is the
-    other simulator's: until the last byte has arrived, as in a run, or has been acknowledged.
+    A flow is the one with the same source, destination and size; of several, in the order of their starts.
     SpecError: no such run or file, a row that is not such a flow, no flow in common.
     """
     chosen = run if isinstance(run, Run) else Run.load(one_run(Path(as_path(run, "run", "a run directory"))))
     place = os.fspath(as_path(reference, "reference", "a CSV file"))
     theirs = _read(place, chosen)
-    ours = chosen.flows.filter(pl.col("fct_ns").is_not_null())
+    ours = chosen.by_clock(chosen.flows, clock)
+    if clock == "sender":
+        ours = ours.with_columns(fct_ns=pl.col("acked_ns") - pl.col("start_ns"))
+    ours = ours.filter(pl.col("fct_ns").is_not_null())
     if not len(ours):
         raise SpecError(f'run "{chosen.label}": no flow has finished', remedy="let it run longer")
     both = _match(ours, theirs)

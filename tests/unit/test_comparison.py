@@ -47,6 +47,15 @@ def test_a_factor_is_found_in_every_row_and_a_shift_of_all_starts_is_none(run, t
     assert rows["size"][0] == "all" and rows["flows"][0] == rows["flows"][1:].sum() == len(run.flows)
 
 
+def test_by_the_clock_of_the_sender(run, tmp_path):
+    at_sender = run.flows.with_columns(fct_ns=pl.col("acked_ns") - pl.col("start_ns"))
+    other = written(tmp_path / "other.csv", at_sender)
+    assert np.allclose(ps.compare(run, other, clock="sender").table.drop("size", "flows").to_numpy(), 1, rtol=1e-6)
+    assert (ps.compare(run, other).flows["ratio"] < 1).all(), "the last acknowledgement comes after the last byte"
+    with pytest.raises(SpecError, match='clock = "nic"'):
+        ps.compare(run, other, clock="nic")
+
+
 def test_a_size_between_two_rows_counts_in_the_upper_one(tmp_path):
     topo = ps.star(hosts=3)
     run = ps.simulate(topo, ps.flow_list(topo, [(0, 1, size, f"{9 * i}us") for i, size in enumerate((9_999, 10_000))]), "fifo")
