@@ -348,6 +348,10 @@ def test_what_is_said():
     assert [(found.causes, found.pairs, found.end_ps) for found in outages.outages(clos.with_changes(one))] == [
         (("tor1",), 5, None)
     ]
+    pair = leaf_spine(hosts=2, tors=2, spines=2).with_changes(
+        [{"time": "1us", "switch": switch, "up": False} for switch in ("spine0", "tor0")]
+    )
+    assert [found.causes for found in outages.outages(pair)] == [("tor0",)], "not spine0, beside which there is spine1"
     both = [{"time": "1us", "a": "tor0", "b": spine, "up": False} for spine in ("spine0", "spine1")]
     assert [found.causes for found in outages.outages(clos.with_changes(both))] == [("tor0 - spine0", "tor0 - spine1")]
 
