@@ -15,6 +15,7 @@ cdef void wait(Node* node, Port* port) noexcept nogil
 cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void kick(Node* node, Port* port) noexcept nogil
 cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
+cdef void settle(Node* node, int64_t lost) noexcept nogil
 cdef bint is_stopped(Node* node, Port* port) noexcept nogil
 cdef void pause_queue(Node* node, Port* port, int index, int bit) noexcept nogil
 cdef void resume_queue(Node* node, Port* port, int index, int bit) noexcept nogil

@@ -11,6 +11,7 @@ if not cython.compiled:
         ACK,
         ADDRESSED,
         CONTROL_LANE,
+        DATA,
         DATA_LANE,
         EVENT_DROP,
         EVENT_RECEIVE,
@@ -24,6 +25,7 @@ if not cython.compiled:
         REDUCED,
         RESUME,
         TIMER,
+        UNANSWERED,
         command_of,
         hash31,
         pick,
@@ -108,13 +110,23 @@ def drop(node, port, pkt, reason):
     if node.worker.world.trace:
         trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
     hook = node.ops.on_drop
-    while hook and pkt.kind <= ACK:
+    if pkt.kind == DATA and pkt.flags & UNANSWERED:
+        settle(node, pkt.payload)
+    while hook and pkt.kind <= ACK and not pkt.flags & UNANSWERED:
         hook.call(hook.me, node, port, pkt)
         hook = hook.next
     if pkt.kind > ACK:
         free_frame(node.worker, pkt)
     else:
         free_packet(node.worker, pkt)
+
+
+def settle(node, lost):
+    """A packet of an open-loop flow has arrived, or so many bytes of payload are lost with it."""
+    worker = node.worker
+    worker.afloat -= 1
+    worker.lost += lost
+    worker.settled = max(worker.settled, node.now)
 
 
 def is_stopped(node, port):

@@ -9,8 +9,22 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.line import receive_control
     from penstock_net.fabric.queueing import set_event
-    from penstock_net.fabric.state import ACK, ADDRESSED, DATA, KEY_BITS, NEVER, RETURNED, hash31, pick, port_at, prefetch, rare
+    from penstock_net.fabric.state import (
+        ACK,
+        ADDRESSED,
+        DATA,
+        KEY_BITS,
+        NEVER,
+        RETURNED,
+        UNANSWERED,
+        hash31,
+        pick,
+        port_at,
+        prefetch,
+        rare,
+    )
     from penstock_net.fabric.switch import receive
+    from penstock_net.sim.core.openloop import receive_unanswered
     from penstock_net.sim.core.receiver import receive_data
     from penstock_net.sim.core.sender import receive_ack, receive_returned
     from penstock_net.sim.core.watched import stops
@@ -48,8 +62,11 @@ def accept(node, port, pkt):
     if not node.is_host:
         receive(node, port.slot, pkt)
     elif pkt.kind == DATA:
-        if rare(pkt.flags & RETURNED):
-            receive_returned(node, pkt)
+        if rare(pkt.flags & (RETURNED | UNANSWERED)):
+            if pkt.flags & UNANSWERED:
+                receive_unanswered(node, pkt)
+            else:
+                receive_returned(node, pkt)
         else:
             receive_data(node, pkt)
     else:

@@ -31,6 +31,7 @@ cdef void restart_maxima_of(Node* node) noexcept
 cdef list stopped_queues_of(Node* node)
 cdef void plant(World* world, object seat_of, object seats, object parts, int64_t chunks, int groups_wait) except *
 cdef void guide(World* world, dict tables) except *
+cdef dict totals_of(World* world)
 cdef list queueing_of(Node* node)
 cdef list flow_samples_of(Node* node)
 cdef list active_flows_of(Node* node)
