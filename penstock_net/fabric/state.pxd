@@ -427,7 +427,7 @@ ctypedef struct World:
     int64_t* windows        # by flow number: bytes that it may have unacknowledged; 0: any
     int64_t* unsent         # by flow number, of open-loop flows: bytes not sent yet, and not received; NULL: there are none
     int64_t* missing
-    int32_t limited         # rates and windows are there
+    int32_t limited         # rates and windows are there; OPENED: and these two
     int32_t served_apart    # in_turn, or some flows end once they are sent
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only

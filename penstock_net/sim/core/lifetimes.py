@@ -14,6 +14,7 @@ if not cython.compiled:
         NO_FLOW,
         NO_PACKET,
         OPEN_LOOP,
+        OPENED,
         PACED,
         PARKED,
         RANDOM_QUEUE,
@@ -215,7 +216,7 @@ def limit(world, flow):
         flow.rate_gap = 8e12 / world.rates[flow.number]
     if world.windows[flow.number]:
         flow.most = world.windows[flow.number]
-    if world.unsent and world.unsent[flow.number]:
+    if world.limited == OPENED and world.unsent[flow.number]:
         flow.connection = OPEN_LOOP
 
 

@@ -16,6 +16,7 @@ if not cython.compiled:
         MOST_LEVELS,
         NEVER,
         NO_QUEUE,
+        OPENED,
         SCHEDULED,
         TIMER,
         bit,
@@ -412,6 +413,7 @@ def guide(world, tables):
     if "unsent" in tables:
         world.unsent = int64_table(tables["unsent"])
         world.missing = int64_table(tables["missing"])
+        world.limited = OPENED
         world.served_apart = 1
 
 
