@@ -1,19 +1,17 @@
-"""The link layer of hosts and switches: transmission, the control lane, control frames, pauses, timers, drops."""
+"""The link layer of hosts and switches: transmission, the control lane, control frames, pauses, timers."""
 
 import cython
 
 if not cython.compiled:
     from penstock_net.fabric.failure import fail
-    from penstock_net.fabric.queueing import alloc_frame, free_frame, free_packet, set_event, set_node_event
+    from penstock_net.fabric.queueing import alloc_frame, free_frame, set_event, set_node_event
     from penstock_net.fabric.routing import group_towards
     from penstock_net.fabric.sampling import log_pause, trace
     from penstock_net.fabric.state import (
         ACK,
         ADDRESSED,
         CONTROL_LANE,
-        DATA,
         DATA_LANE,
-        EVENT_DROP,
         EVENT_RECEIVE,
         KEY_BITS,
         NEVER,
@@ -25,7 +23,6 @@ if not cython.compiled:
         REDUCED,
         RESUME,
         TIMER,
-        UNANSWERED,
         command_of,
         hash31,
         pick,
@@ -101,32 +98,6 @@ def kick(node, port):
             node.ops.transmit.call(node, port)
         else:
             arm(node, port)
-
-
-def drop(node, port, pkt, reason):
-    """Count and free a packet; `port` is the one by which it came in or would have left, `reason` one of DROP_*."""
-    port.drops[reason] += 1
-    port.dropped_bytes += pkt.size
-    if node.worker.world.trace:
-        trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
-    hook = node.ops.on_drop
-    if pkt.kind == DATA and pkt.flags & UNANSWERED:
-        settle(node, pkt.payload)
-    while hook and pkt.kind <= ACK and not pkt.flags & UNANSWERED:
-        hook.call(hook.me, node, port, pkt)
-        hook = hook.next
-    if pkt.kind > ACK:
-        free_frame(node.worker, pkt)
-    else:
-        free_packet(node.worker, pkt)
-
-
-def settle(node, lost):
-    """A packet of an open-loop flow has arrived, or so many bytes of payload are lost with it."""
-    worker = node.worker
-    worker.afloat -= 1
-    worker.lost += lost
-    worker.settled = max(worker.settled, node.now)
 
 
 def is_stopped(node, port):

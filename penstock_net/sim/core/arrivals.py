@@ -24,9 +24,8 @@ if not cython.compiled:
         rare,
     )
     from penstock_net.fabric.switch import receive
-    from penstock_net.sim.core.openloop import receive_unanswered
     from penstock_net.sim.core.receiver import receive_data
-    from penstock_net.sim.core.sender import receive_ack, receive_returned
+    from penstock_net.sim.core.sender import receive_ack, receive_apart
     from penstock_net.sim.core.watched import stops
 
 
@@ -63,10 +62,7 @@ def accept(node, port, pkt):
         receive(node, port.slot, pkt)
     elif pkt.kind == DATA:
         if rare(pkt.flags & (RETURNED | UNANSWERED)):
-            if pkt.flags & UNANSWERED:
-                receive_unanswered(node, pkt)
-            else:
-                receive_returned(node, pkt)
+            receive_apart(node, pkt)
         else:
             receive_data(node, pkt)
     else:

@@ -3,7 +3,8 @@
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.line import disarm, drop, is_stopped, resume_port, resume_queue
+    from penstock_net.fabric.line import disarm, is_stopped, resume_port, resume_queue
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import pop, set_event, set_node_event
     from penstock_net.fabric.ranking import is_ranked, withdraw_first
     from penstock_net.fabric.state import (

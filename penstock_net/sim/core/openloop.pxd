@@ -1,4 +1,4 @@
-from penstock_net.fabric.line cimport settle
+from penstock_net.fabric.losses cimport settle
 from penstock_net.fabric.queueing_inline cimport free_packet
 from penstock_net.fabric.state cimport *
 from penstock_net.sim.core.lifetimes cimport finish_flow

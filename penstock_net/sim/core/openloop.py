@@ -8,7 +8,7 @@ called for it, and what on_start makes of its window and rate is undone.
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.line import settle
+    from penstock_net.fabric.losses import settle
     from penstock_net.fabric.queueing import free_packet
     from penstock_net.fabric.state import IDLE, OPEN_LOOP, PARKED, RETURNED, TRIMMED, UNANSWERED
     from penstock_net.sim.core.lifetimes import finish_flow

@@ -27,6 +27,7 @@ if not cython.compiled:
         READY,
         RETRANSMITTED,
         TICK,
+        UNANSWERED,
         bit,
         first_flow,
         flow_at,
@@ -47,7 +48,7 @@ if not cython.compiled:
     from penstock_net.sim.core.connections import end_with_message, goes_on
     from penstock_net.sim.core.lifetimes import arm_tick, awaits_answer, count_pause, finish_flow, finish_messages
     from penstock_net.sim.core.nics import kick_others, next_nic
-    from penstock_net.sim.core.openloop import end_if_sent, launch
+    from penstock_net.sim.core.openloop import end_if_sent, launch, receive_unanswered
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
 
@@ -324,13 +325,11 @@ def go_on(node, flow):
     answered may have ended."""
     if end_if_sent(node, flow):
         return
-    if not node.worker.world.in_turn:
-        reschedule_flow(node, flow)
-        return
-    if flow.connection >= OPEN_LOOP:  # not what switches reduce: its tree begins at one port
+    turns = node.worker.world.in_turn
+    if turns and flow.connection >= OPEN_LOOP:  # not what switches reduce: its tree begins at one port
         flow.nic = next_nic(node, flow)
     reschedule_flow(node, flow)
-    if flow.nic.levels:
+    if turns and flow.nic.levels:
         kick(node, port_of(flow))
 
 
@@ -366,6 +365,14 @@ def reschedule(node, flow):
         reschedule_flow(node, flow)
     if flow.nic.levels:
         kick(node, port_of(flow))
+
+
+def receive_apart(node, pkt):
+    """Data that no receiver answers has arrived: of an open-loop flow, or sent back."""
+    if pkt.flags & UNANSWERED:
+        receive_unanswered(node, pkt)
+    else:
+        receive_returned(node, pkt)
 
 
 def receive_returned(node, pkt):
