@@ -11,8 +11,11 @@ cdef enum:
     LAST = 1                # flags: carries the flow's last byte
     RETRANSMITTED = 2
     NACK = 4
+    OPEN_LOOP = -1          # connection of a flow that is never answered
+    OPENED = 2              # there are such, besides rates and windows
     NOT_ROUTED = -1         # out_port of a packet whose last bit is to arrive before it is routed
     ADDRESSED = 8           # a control frame on its way to a host
+    UNANSWERED = 8          # of data: nobody acknowledges it, and it is never sent again
     COMPLETE = 16           # of an ACK: the flow has been received in full
     MORE = 16               # of data: the last packet of a message that others of its connection follow
     TRIMMED = 32            # its payload was cut off by a switch

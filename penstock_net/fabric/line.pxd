@@ -1,5 +1,5 @@
 from penstock_net.fabric.failure cimport fail
-from penstock_net.fabric.queueing_inline cimport alloc_frame, free_frame, free_packet, set_event, set_node_event
+from penstock_net.fabric.queueing_inline cimport alloc_frame, free_frame, set_event, set_node_event
 from penstock_net.fabric.routing_inline cimport group_towards
 from penstock_net.fabric.sampling cimport log_pause, trace
 from penstock_net.fabric.state cimport *
@@ -14,7 +14,6 @@ cdef void wake_port(Node* node, Port* port, int64_t when) noexcept nogil
 cdef void wait(Node* node, Port* port) noexcept nogil
 cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void kick(Node* node, Port* port) noexcept nogil
-cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
 cdef bint is_stopped(Node* node, Port* port) noexcept nogil
 cdef void pause_queue(Node* node, Port* port, int index, int bit) noexcept nogil
 cdef void resume_queue(Node* node, Port* port, int index, int bit) noexcept nogil

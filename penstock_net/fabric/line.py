@@ -1,10 +1,10 @@
-"""The link layer of hosts and switches: transmission, the control lane, control frames, pauses, timers, drops."""
+"""The link layer of hosts and switches: transmission, the control lane, control frames, pauses, timers."""
 
 import cython
 
 if not cython.compiled:
     from penstock_net.fabric.failure import fail
-    from penstock_net.fabric.queueing import alloc_frame, free_frame, free_packet, set_event, set_node_event
+    from penstock_net.fabric.queueing import alloc_frame, free_frame, set_event, set_node_event
     from penstock_net.fabric.routing import group_towards
     from penstock_net.fabric.sampling import log_pause, trace
     from penstock_net.fabric.state import (
@@ -12,7 +12,6 @@ if not cython.compiled:
         ADDRESSED,
         CONTROL_LANE,
         DATA_LANE,
-        EVENT_DROP,
         EVENT_RECEIVE,
         KEY_BITS,
         NEVER,
@@ -99,22 +98,6 @@ def kick(node, port):
             node.ops.transmit.call(node, port)
         else:
             arm(node, port)
-
-
-def drop(node, port, pkt, reason):
-    """Count and free a packet; `port` is the one by which it came in or would have left, `reason` one of DROP_*."""
-    port.drops[reason] += 1
-    port.dropped_bytes += pkt.size
-    if node.worker.world.trace:
-        trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
-    hook = node.ops.on_drop
-    while hook and pkt.kind <= ACK:
-        hook.call(hook.me, node, port, pkt)
-        hook = hook.next
-    if pkt.kind > ACK:
-        free_frame(node.worker, pkt)
-    else:
-        free_packet(node.worker, pkt)
 
 
 def is_stopped(node, port):

@@ -113,7 +113,7 @@ def enter(node, flow, seat):
     times out."""
     world = node.worker.world
     place = seat_at(world, seat)
-    flow.connection = -1 - seat
+    flow.connection = -2 - seat
     flow.nic = nic_at(node, place.up)
     flow.rto = NEVER
     flow.window = world.chunks * world.mtu
@@ -126,7 +126,7 @@ def enter(node, flow, seat):
 def next_chunk(node, flow, seq):
     """The next packet of such a flow."""
     world = node.worker.world
-    seat = seat_at(world, -1 - flow.connection)
+    seat = seat_at(world, -2 - flow.connection)
     payload = min(flow.size - seq, world.mtu)
     flow.sent = seq + payload
     flow.high = flow.sent

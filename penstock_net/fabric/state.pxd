@@ -163,7 +163,7 @@ cdef struct Flow:           # sending side
     Flow* next_active
     int64_t rank            # with nic_order = 1: the ready flow with the smallest one sends first
     int64_t rto             # its retransmission timeout, ps; 0: that of the hosts
-    int32_t connection      # plus one; 0: it is a flow by itself; less: what switches reduce, minus its seat minus one
+    int32_t connection      # plus one; 0: it is a flow by itself; OPEN_LOOP; less: what switches reduce, minus its seat minus two
     int32_t message         # the place in world.messages of the first one that is not acknowledged
     int32_t sending         # of the one that was sent last
     int32_t resting         # it has nothing to send and no NIC queue of its own
@@ -317,8 +317,9 @@ ctypedef struct Worker:
     int64_t pool_used, pool_size, packet_size, flow_size, frame_size
     int64_t packets         # ever allocated
     int64_t next_window[2]
-    int64_t done_by[2]      # flows done, as of the window's end
+    int64_t done_by[2]      # flows done less packets afloat, as of the window's end
     int64_t done
+    int64_t afloat, lost, settled # of open-loop flows: packets on their way, in the sum of all workers; payload lost; when the last one ended
     World* world
     Arena* arena
     Outbox* outboxes[2]
@@ -424,8 +425,10 @@ ctypedef struct World:
     int64_t* turns          # by port: which next hop the next packet takes that came by it, counted on; -1: as elsewhere; NULL: all do
     int64_t* rates          # by flow number: bit/s that it may send; 0: any
     int64_t* windows        # by flow number: bytes that it may have unacknowledged; 0: any
-    int32_t limited         # these two are there
-    int32_t spare
+    int64_t* unsent         # by flow number, of open-loop flows: bytes not sent yet, and not received; NULL: there are none
+    int64_t* missing
+    int32_t limited         # rates and windows are there; OPENED: and these two
+    int32_t served_apart    # in_turn, or some flows end once they are sent
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only
     int32_t* seat_of        # by flow number: its host's seat, plus one; NULL: switches reduce nothing

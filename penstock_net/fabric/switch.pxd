@@ -1,5 +1,6 @@
 from penstock_net.fabric.failure cimport fail
-from penstock_net.fabric.line_inline cimport arm, disarm, drop, has_queue, kick, send, wait
+from penstock_net.fabric.line_inline cimport arm, disarm, has_queue, kick, send, wait
+from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, set_event, unlist_first
 from penstock_net.fabric.ranking cimport is_ranked, lead, rank_tail, withdraw
 from penstock_net.fabric.routing_inline cimport tabulated_group

@@ -4,7 +4,8 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.failure import fail
-    from penstock_net.fabric.line import arm, disarm, drop, has_queue, kick, send, wait
+    from penstock_net.fabric.line import arm, disarm, has_queue, kick, send, wait
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import (
         call_packet_hooks,
         list_queue,

@@ -252,6 +252,12 @@ _FRAMES: dict[str, list[Column]] = {
         Column("exposed_ns", "Float64", "ns", "step_ns - compute_ns: communication that no computation hides, and waiting"),
         Column("paused_ns", "Float64", "ns", "paused_ns of the flows that it sent, added up"),
     ],
+    "open_loop": [
+        Column("flow_id", "Int64", "", "an open-loop flow"),
+        Column("sent_bytes", "Int64", "B", "payload that it has sent"),
+        Column("received_bytes", "Int64", "B", "payload that has arrived; the flow has finished once this is all of it"),
+        Column("lost_bytes", "Int64", "B", "sent_bytes - received_bytes: lost, or still on its way where the run was cut off"),
+    ],
     "requests": [
         Column("request", "Int32", "", "number of the request, in the order of the workload"),
         Column("arrival_ns", "Float64", "ns", "when it came"),
@@ -338,6 +344,7 @@ FILES = {
     "timeline": "a row per rank and operation or computation; when the workload has such",
     "ranks": "a row per rank and iteration; when the workload has such",
     "requests": "a row per request to a served model; when a [[workload]] has kind inference",
+    "open_loop": "a row per open-loop flow; when the workload has such",
     "nodes": "a row per node, in the order of their numbers",
 }
 
@@ -391,6 +398,11 @@ SUMMARY: dict[str, tuple[str, str]] = {
         "",
         "of a workload of which switches reduce something: groups; depth, links from the farthest host to the root of its tree; "
         "accumulators, the most that a switch used at once for a group, of mtu bytes each",
+    ),
+    "open_loop": (
+        "",
+        "of a workload with open-loop flows: flows, and sent_bytes, received_bytes and lost_bytes of all of them, payload; what "
+        "is still on its way is in the first only",
     ),
     "deadlock": (
         "",

@@ -26,7 +26,7 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
 from penstock_net.notebook import block
 from penstock_net.results import digests, rundir
-from penstock_net.results.columns import COLUMNS, PER_FLOW
+from penstock_net.results.columns import COLUMNS, FILES, PER_FLOW
 from penstock_net.results.reading import dtype, read
 from penstock_net.results.samples import KEY, Grid, Samples
 from penstock_net.units import format_size, format_time
@@ -327,9 +327,9 @@ class Run:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
         if name in self.frames:
             return self.frames[name]
-        switch = {"active_flows": "flows"}.get(name, name)
-        how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
-        how = 'give a [[workload]] of kind = "inference"' if name == "requests" else how
+        when = FILES.get(name, "").partition("; when ")[2]
+        how = f"run again with {when}" if when.startswith("[measure]") else f"a run has it when {when}"
+        how = how if when else nearest(name, self.frames)
         raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
 
     # -- the measurement window

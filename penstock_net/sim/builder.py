@@ -14,7 +14,7 @@ from penstock_net.errors import SpecError
 from penstock_net.hashing import flow_hash, node_seed
 from penstock_net.sim.config import FROM_DUE_TIME
 from penstock_net.sim.core.build import Simulation, struct_sizes
-from penstock_net.sim.layouts import LEVELS, row_type
+from penstock_net.sim.layouts import LEVELS, QUEUED, row_type
 from penstock_net.sim.lookahead import Lookahead, lookahead
 from penstock_net.topology.changes import LinkChange
 from penstock_net.topology.routes import Routes, tabulated_routes
@@ -205,15 +205,18 @@ def check_limits(settings: Settings, composition: Composition) -> None:
     limits = settings.flows.limits
     if limits is None:
         return
-    bounded = (limits.rate_bps != 0) | (limits.window_bytes != 0)
+    bounded = np.logical_or.reduce([column != 0 for column in limits])
     which, rule = np.flatnonzero(bounded), ""
     if composition.one_link:
         rule = f"receivers of {composition.one_link} say when a flow sends, and count on it to do so"
     elif settings.reductions and (bounded & (settings.reductions.seat_of > 0)).any():
         which = np.flatnonzero(bounded & (settings.reductions.seat_of > 0))
         rule = "switches reduce it, which say when it sends"
+    elif composition.ranked == QUEUED and limits.open_loop.any():
+        which = np.flatnonzero(limits.open_loop)
+        rule = f"a NIC of {settings.scheme.name} queues all packets that a flow's window allows, and this flow has no window"
     if rule:
-        name = "rate_bps" if limits.rate_bps[which[0]] else "window_bytes"
+        name = next(name for name in reversed(limits._fields) if getattr(limits, name)[which[0]])
         value = int(getattr(limits, name)[which[0]])
         raise SpecError(rule, path=f"flows.{which[0]}.{name}", value=value, remedy="leave it out, or use another scheme")
 

@@ -54,6 +54,7 @@ KEPT: dict[str, set[str]] = {
     "Node": {"tree", "ports", "voqs", "host"},
     "Worker": {
         *("window_start", "windows", "done", "reactions", "flows", "flows_used", "outboxes", "nodes"),
+        *("afloat", "lost", "settled"),
         *("switch_rows", "port_rows", "queue_rows", "flow_rows", "pause_rows", "trace_rows"),
     },
     "World": {
@@ -68,6 +69,8 @@ KEPT: dict[str, set[str]] = {
         "seats",
         "parts",
         "turns",
+        "unsent",
+        "missing",
     },
 }
 REBUILT: dict[str, set[str]] = {
@@ -125,7 +128,7 @@ MADE_OF_RUNNER = {
     "keeper",
     "routes",
 }
-KEPT_OF_STARTS = {"batch", "waiting", "pending", "connections", "messages", "seats", "parts", "turns"}
+KEPT_OF_STARTS = {"batch", "waiting", "pending", "connections", "messages", "seats", "parts", "turns", "unsent", "missing"}
 MADE_OF_STARTS = {"sim", "flows", "hosts", "seed", "loaded", "order", "paths"}
 KEPT_OF_WINDOW = {"first", "last", "pending"}
 MADE_OF_WINDOW = {"start_ps", "end_ps"}
@@ -437,6 +440,8 @@ def _arrays(runner: Any) -> dict[str, np.ndarray]:
         found |= {"seats": runner.starts.seats, "parts": runner.starts.parts}
     if runner.starts.turns is not None:
         found["turns"] = runner.starts.turns
+    if runner.starts.unsent is not None:
+        found |= {"unsent": runner.starts.unsent, "missing": runner.starts.missing}
     return found
 
 

@@ -10,6 +10,7 @@ CONSTANTS = pxd.read("fabric/constants.pxd").constants
 STATE = pxd.read("fabric/state.pxd")
 ROWS = pxd.read("fabric/rows.pxd")
 LEVELS = CONSTANTS["LEVELS"]
+QUEUED = CONSTANTS["QUEUED"]
 TOO_MANY_FLOWS = CONSTANTS["TOO_MANY_FLOWS"]
 SCHEME_FAULT = CONSTANTS["SCHEME_FAULT"]
 

@@ -26,7 +26,9 @@ from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.headroom import too_little
 from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
+from penstock_net.sim.open_loop import OpenLoop
 from penstock_net.sim.settings import Settings
+from penstock_net.sim.starts import Starts
 from penstock_net.sim.window import Counters, Phases, Reading, Window
 from penstock_net.topology.cautions import cautions
 from penstock_net.topology.changes import LinkChange, SwitchChange
@@ -53,7 +55,7 @@ class Outcome:
     """The state of the core after a run or during one.
 
     state            progress and errors (Simulation.state)
-    end_ps           simulated time at which the last flow was received, or at which the run stopped
+    end_ps           simulated time at which the last flow was received or lost, or at which the run stopped
     nodes, ports     counters at the end, a row each; their maxima are since the end of the window
     phases           counters at the bounds of the measurement window
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
@@ -64,6 +66,7 @@ class Outcome:
     began            time.perf_counter() when the run began
     reduced          what the summary says of what switches reduced
     short            warnings of headroom that is less than what its links need
+    opened           what became of open-loop flows; None: there are none
     """
 
     settings: Settings
@@ -83,6 +86,7 @@ class Outcome:
     began: float
     reduced: dict[str, Any]
     short: list[str]
+    opened: OpenLoop | None
 
     @classmethod
     def of(
@@ -92,6 +96,7 @@ class Outcome:
         sim: Any,
         per_flow: dict[str, np.ndarray],
         logs: Logs,
+        starts: Starts,
         window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
         unrouted: list[int],
@@ -101,10 +106,10 @@ class Outcome:
     ) -> Outcome:
         """The outcome of a Simulation in its present state."""
         state = sim.state()
-        over = state["done"] == len(settings.flows)
         end = min(int(state["time"]), settings.end_ps)
-        if over:
-            end = max(int(per_flow["finish"][part].max(initial=0)) for part in slices(settings.flows, per_flow))
+        if state["over"]:
+            last = max(int(per_flow["finish"][part].max(initial=0)) for part in slices(settings.flows, per_flow))
+            end = max(last, state["settled"])
         for number, _, _, retransmitted, paused, _ in sim.active_flows():
             per_flow["retransmitted"][number], per_flow["paused"][number] = retransmitted, paused
         final = Reading.of(sim, end)
@@ -126,6 +131,7 @@ class Outcome:
             began,
             settings.reductions.record(sim) if settings.reductions else {},
             too_little(sim, settings.topo, composition),
+            OpenLoop.of(starts, state),
         )
 
     @cached_property
@@ -154,6 +160,8 @@ def _run(outcome: Outcome) -> Run:
     frames: dict[str, Any] = {"ports": port_frame(outcome), "nodes": node_frame(outcome)}
     if measure.queueing:
         frames["queueing"] = queueing_frame(outcome)
+    if outcome.opened:
+        frames["open_loop"] = outcome.opened.frame()
     if samples := outcome.phases.flow_samples():
         columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
@@ -165,6 +173,7 @@ def _run(outcome: Outcome) -> Run:
         if requests := request_frame(flows, start, per_flow["finish"]):
             frames["requests"] = requests
     about = summary(outcome) | ({"training": step_summary(steps)} if steps else {}) | outcome.reduced
+    about |= {"open_loop": outcome.opened.record()} if outcome.opened else {}
     topo = outcome.settings.topo
     grid = outcome.logs.grid(topo.hosts, topo.switches) if measure.sample_ps else None
     frames |= {name: frame.to_dict() for name, frame in steps.items()}
@@ -433,6 +442,7 @@ def warnings(outcome: Outcome) -> list[str]:
     if settings.paths is not None:
         out += settings.paths.cautions(settings.topo, settings.flows)
     out += outcome.short
+    out += outcome.opened.warnings() if outcome.opened else []
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)
@@ -443,6 +453,7 @@ def warnings(outcome: Outcome) -> list[str]:
         flows, finish = settings.flows, outcome.per_flow["finish"]
         for part in slices(flows, outcome.per_flow):
             unfinished += int(np.count_nonzero((finish[part] < 0) & (flows.src[part] != flows.dst[part])))
+            unfinished -= len(outcome.opened.waiting(part)) if outcome.opened else 0
     if unfinished:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")
     return out
@@ -512,6 +523,8 @@ def check_invariants(outcome: Outcome) -> None:
             f"{p['wire_bytes']} B are on the wire"
         ),
     )
+    if outcome.opened:
+        outcome.opened.check()
     require(ports["queued_bytes"] >= 0, ports, lambda p: f"queue of {p['queued_bytes']} B")
     refused = refusals(ports)
     if outcome.composition.lossless and not outcome.settings.pauses_may_be_lost:

@@ -227,6 +227,7 @@ class Runner:
             self.sim,
             self.per_flow,
             self.logs,
+            self.starts,
             self.window,
             self.sent_at_changes,
             self.unrouted,
@@ -268,7 +269,7 @@ class Runner:
             self.sim.run_until(horizon)
             self.run_to_horizon(pool)
             state = self.sim.state()
-            if self.stop or state["done"] == len(self.settings.flows) or horizon == end:
+            if self.stop or state["over"] or horizon == end:
                 return
             self.now = horizon
             self.window.read(self.sim, self.now)

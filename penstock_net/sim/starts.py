@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock_net.hashing import flow_hash
 from penstock_net.sim.layouts import row_type
+from penstock_net.workload.limits import open_loop
 from penstock_net.workload.operations import NO_OPERATION
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Starts:
     waiting, pending  of dependent flows: Start rows, and how many parents are not done; the core writes to both.  None: none
     seats, parts      of switches that reduce what flows carry: see reductions.py; the core writes to both.  None: none do
     turns             by port, of packets that take turns of the next hops; the core writes to it.  None: none do
+    unsent, missing   of open-loop flows: bytes that are not sent yet, and that have not arrived; 0 of others; the core writes to
+                      both.  None: there are none
     connections, messages  rows of those, which the core writes to; no messages: they share a path only.  None: none
     """
 
@@ -44,6 +47,8 @@ class Starts:
         self.parts: np.ndarray | None = None
         self.paths: np.ndarray | None = None
         self.turns: np.ndarray | None = None
+        self.unsent: np.ndarray | None = None
+        self.missing: np.ndarray | None = None
         self.order = self._arrange()
         self._connect(by_message)
 
@@ -125,7 +130,7 @@ class Starts:
         self.sim.set_reductions(found.seat_of, self.seats, self.parts, given.window, int(given.groups > 0))
 
     def guide(self, settings: Settings) -> None:
-        """Tell the core what was given to flows and ports: rails, paths, turns of packets, rates and windows."""
+        """Tell the core what was given to flows, ports: rails, paths, turns of packets, rates, windows, which are open-loop."""
         tables: dict[str, np.ndarray] = {}
         if settings.by_rail and self.flows.connection is not None:
             tables["rails"] = np.array(self.flows.connection, dtype=np.int32)
@@ -135,6 +140,9 @@ class Starts:
             tables |= {"pin_of": settings.paths.pin_of, "pins": settings.paths.pins}
         if self.flows.limits is not None:
             tables |= {"rates": self.flows.limits.rate_bps, "windows": self.flows.limits.window_bytes}
+        if (found := open_loop(self.flows)) is not None:
+            self.unsent, self.missing = (np.where(found, self.flows.bytes, 0) for _ in range(2))
+            tables |= {"unsent": self.unsent, "missing": self.missing}
         if tables:
             self.sim.set_given(tables)
 

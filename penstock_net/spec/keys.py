@@ -92,6 +92,9 @@ _CONNECTION = Key(
 )
 _RATE = "rate of the sender's packets, headers included, which its transport does not exceed; see A rate for a flow"
 _WINDOW = "the flow sends while fewer bytes of payload than this are unacknowledged, whatever its transport allows"
+_OPEN_LOOP = (
+    "the flow sends at its rate, or the line's, nobody acknowledges it, and what is lost is not sent again; see Open-loop flows"
+)
 _CONNECTIONS = Key(
     f"choice {' '.join(CONNECTIONS)}",
     "which messages from a rank to another share a path, congestion state and sequence: those of one piece, all, none",
@@ -410,6 +413,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "connection": _CONNECTION,
         "rate": Key("rate", _RATE, ">= 10000"),
         "window": Key("size", _WINDOW, f"1..{MAX_FLOW_BYTES}"),
+        "open_loop": Key("bool", _OPEN_LOOP),
     },
     "flows": {
         "src": Key("host", "sender, by number or name"),
@@ -424,6 +428,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "connection": _CONNECTION,
         "rate_bps": Key("bps", _RATE, "..".join(map(str, RANGES["rate_bps"]))),
         "window_bytes": Key("bytes", _WINDOW, "..".join(map(str, RANGES["window_bytes"]))),
+        "open_loop": Key("int", f"1: {_OPEN_LOOP}", "..".join(map(str, RANGES["open_loop"]))),
     },
     "requests": {
         "arrival_s": Key("float", "seconds from `start` until it comes", ">= 0"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock_net.errors import InvariantError, PenstockError, SchemeError
+from penstock_net.errors import InvariantError, PenstockError, SchemeError, SpecError
 from penstock_net.testing.cases import digest, run_case
 from penstock_net.units import format_time
 
@@ -68,6 +68,7 @@ def check_scheme(scheme: str | Path) -> Iterator[Check]:
     lossy = incast_case(name, topology={**SMALL, "loss": 0.01})
     yield attempt("delivers everything when links lose packets", lambda: finishes(lossy))
     yield attempt("never gets stuck when control frames are lost", lambda: finishes(incast_case(name, control_loss=0.1)))
+    yield attempt("loses no count beside open-loop flows", lambda: beside_open_loop(name))
     yield attempt("leaves a lone flow alone", lambda: lone_flow(name))
     yield attempt("calls no Python from its hooks", lambda: no_python(name))
     yield attempt("does a bounded amount of work per packet", lambda: bounded(name))
@@ -98,6 +99,22 @@ def finishes(case: dict[str, Any]) -> str | None:
         return f"{left} of {run.flows.height} flows never finished: something is paused or waits for ever"
     reasons = [r for r in run.ports["drop_reason"].drop_nulls() if "link loss" not in r]
     return f"note: packets were dropped and sent again ({reasons[0]})" if reasons else None
+
+
+def beside_open_loop(name: str) -> str | None:
+    """That every byte of a flow that nobody answers was received or lost is checked in every run."""
+    case = incast_case(name, topology={**SMALL, "loss": 0.01})
+    named = [dict(zip(("src", "dst", "bytes", "start"), flow)) for flow in case["flows"]]
+    case["flows"] = [flow | ({"open_loop": True, "rate": "30Gbps"} if i % 3 == 0 else {}) for i, flow in enumerate(named)]
+    try:
+        run = timed(case)
+    except SpecError as error:
+        if not error.path.endswith(".open_loop"):
+            raise
+        return f"note: {error}"
+    rest = run.flows.join(run.frame("open_loop"), on="flow_id", how="anti")
+    left = rest["finish_ns"].null_count()
+    return f"{left} of {rest.height} flows beside open-loop flows never finished" if left else None
 
 
 def repeats(name: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import MAX_FLOW_BYTES, elements, instance, known_keys, time_ps, whole
+from penstock_net.inputs import MAX_FLOW_BYTES, boolean, elements, instance, known_keys, time_ps, whole
 from penstock_net.topology.graph import check_topology
 from penstock_net.units import parse_rate, parse_size
 from penstock_net.workload.algorithms import MAX_MESSAGES, Messages, default_algorithm, expand
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["all_to_all", "collective", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
 
-LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap", "connection", "rate", "window")
+LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap", "connection", "rate", "window", "open_loop")
 
 
 def flow_list(
@@ -42,7 +42,8 @@ def flow_list(
     """Exactly these flows: (src, dst, "1MB") or (src, dst, "1MB", "10us"), or dicts of src, dst, bytes and perhaps
     start, class, priority, after (the positions in the list of the flows to wait for), gap (the time from the arrival
     of the last of these to the start), connection (a number: flows of the same src, dst and number are messages of
-    one connection), rate and window (bounds on what its transport sends: "10Gbps", "64KB").
+    one connection), rate and window (bounds on what its transport sends: "10Gbps", "64KB"), open_loop (True: it sends at
+    its rate, nobody acknowledges it, and what is lost is not sent again).
     Hosts by number or by name. A flow of 0 bytes from a host to itself is a computation.
 
     SpecError names the position in the list and what is wrong there.
@@ -59,7 +60,7 @@ def flow_list(
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     refuse_circle(child, parent, len(items))
     after = csr(child, parent, len(items)) if edges else None
-    numbers = ("start", "src", "dst", "bytes", "priority", "gap", "connection", "rate", "window")
+    numbers = ("start", "src", "dst", "bytes", "priority", "gap", "connection", "rate", "window", "open_loop")
     column = {key: np.array([item[key] for item in items]) for key in numbers}
     class_id = np.array([classes.index(item["class"]) for item in items])
     return Flows(
@@ -74,7 +75,7 @@ def flow_list(
         [{"kind": "list", "flows": len(items)}],
         column["gap"],
         connection=column["connection"],
-        limits=Limits(column["rate"], column["window"]),
+        limits=Limits(column["rate"], column["window"], column["open_loop"]),
     ).check(topo)
 
 
@@ -103,6 +104,7 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
         "connection": whole(given["connection"], f"{where}.connection", 0, MOST) if "connection" in given else ALONE,
         "rate": _bound(parse_rate, given, "rate", where),
         "window": _bound(parse_size, given, "window", where),
+        "open_loop": int(boolean(given.get("open_loop", False), f"{where}.open_loop")),
         "after": after if isinstance(after, (list, tuple)) else [after],
     }
 

@@ -1,4 +1,5 @@
-"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns][,connection][,rate_bps][,window_bytes]`.
+"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns][,connection][,rate_bps][,window_bytes]`;
+at the end perhaps `[,open_loop]`.
 
 # begins a comment.
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from penstock_net.topology import Topology
 
 REQUIRED = ("src", "dst", "bytes", "start_ns")
-OPTIONAL = ("class", "priority", "id", "after", "gap_ns", "connection", "rate_bps", "window_bytes")
+OPTIONAL = ("class", "priority", "id", "after", "gap_ns", "connection", "rate_bps", "window_bytes", "open_loop")
 EXAMPLE = "src,dst,bytes,start_ns"
 COUNT = re.compile(r"(\d{1,15}) flows, written by penstock", re.ASCII)  # the first line of a file that penstock wrote
 

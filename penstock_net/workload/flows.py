@@ -63,7 +63,7 @@ class Flows:
     operations what the flows are part of (`penstock_net.workload.operations`); None: no operations
     connection None, or int32: flows of the same src, dst and number >= 0 are messages of one connection, sent one after another
                in the order in which they start, with one path, congestion state and sequence: see `workload.connections`
-    limits     None, or bounds on the rate and the window of flows: see `workload.limits`
+    limits     None, or bounds on the rate and the window of flows, and which are open-loop: see `workload.limits`
 
     SpecError on columns of unequal length or an unknown class; `check` tests everything else.
     """
@@ -240,7 +240,7 @@ class Flows:
         if self.connection is not None and self.connections is not None:
             refuse_mixed(self.connection, self.connections, self.src, self.dst, self.priority)
         if self.limits is not None:
-            of_some.refuse_mixed(self.limits, self.connections, self.computes)
+            of_some.refuse_mixed(self)
         if self.after is not None:
             self._check_dependencies()
         return self
@@ -277,7 +277,7 @@ class Flows:
 
     def to_frame(self) -> pl.DataFrame:
         """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min); after and gap_ns if flows wait;
-        connection, rate_bps and window_bytes if there are some."""
+        connection, rate_bps, window_bytes and open_loop if there are some."""
         class_of = pl.Series(self.classes, dtype=pl.Enum(self.classes)).gather(self.class_id)
         frame = pl.DataFrame(
             {
@@ -302,7 +302,7 @@ class Flows:
         cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = (), operations: Operations | None = None
     ) -> "Flows":
         """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers), gap_ns,
-        connection, rate_bps, window_bytes.
+        connection, rate_bps, window_bytes, open_loop.
 
         operations   their `number` by row
         """

@@ -1,4 +1,4 @@
-"""A rate and a window of single flows: bounds on what their transport does, and what else only some flows have."""
+"""A rate and a window of single flows, and whether they are open-loop: what their transport does; what else only some have."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,24 +8,26 @@ import polars as pl
 from penstock_net.errors import SpecError
 from penstock_net.inputs import MAX_FLOW_BYTES
 from penstock_net.workload.connections import Grouped, merged
-from penstock_net.workload.operations import Operations
+from penstock_net.workload.operations import NO_OPERATION, Operations
 
 if TYPE_CHECKING:
     from penstock_net.workload.flows import Flows
 
 LEAST_RATE, MOST_RATE = 10_000, 10**15  # bit/s
-RANGES = {"rate_bps": (LEAST_RATE, MOST_RATE), "window_bytes": (1, MAX_FLOW_BYTES)}
+RANGES = {"rate_bps": (LEAST_RATE, MOST_RATE), "window_bytes": (1, MAX_FLOW_BYTES), "open_loop": (0, 1)}
 
 
 class Limits(NamedTuple):
-    """Bounds of flows, by flow; 0: the flow has none.
+    """Bounds of flows, by flow; 0: the flow has none, or is as others.
 
     rate_bps      int64, bit/s of its packets, headers included: it sends no faster
     window_bytes  int64: it sends while fewer bytes of payload than this are unacknowledged
+    open_loop     int64, 1: it sends at its rate or the line's, nobody acknowledges it, and what is lost is not sent again
     """
 
     rate_bps: np.ndarray
     window_bytes: np.ndarray
+    open_loop: np.ndarray
 
 
 def checked(limits: Any, flows: int) -> Limits | None:
@@ -58,8 +60,20 @@ def from_frame(frame: pl.DataFrame, whole: Any) -> Limits | None:
     return Limits(*(columns.get(name, np.zeros(len(frame), np.int64)) for name in Limits._fields))
 
 
-def refuse_mixed(limits: Limits, found: Grouped | None, computes: np.ndarray) -> None:
-    """SpecError: a computation has bounds, or flows of one connection have different ones."""
+def open_loop(flows: "Flows") -> np.ndarray | None:
+    """bool by flow: whether it is open-loop.  None: no flow is."""
+    if flows.limits is None or not flows.limits.open_loop.any():
+        return None
+    return flows.limits.open_loop != 0
+
+
+def refuse_mixed(flows: "Flows") -> None:
+    """SpecError: a computation has bounds, or flows of one connection have different ones; something counts on an open-loop
+    flow to arrive, or on its answers."""
+    limits, found, computes = flows.limits, flows.connections, flows.computes
+    if limits is None:
+        return
+    _refuse_open_loop(flows, limits, found)
     leader = np.arange(len(computes)) if found is None else found.leaders()
     for name, column in zip(Limits._fields, limits):
         if (strange := computes & (column != 0)).any():
@@ -70,6 +84,30 @@ def refuse_mixed(limits: Limits, found: Grouped | None, computes: np.ndarray) ->
             rule = f"flow {leader[i]}, of the same connection, has {column[leader[i]]}"
             remedy = "a connection has one: give them the same, or another number in connection"
             raise SpecError(rule, path=f"flows.{i}.{name}", value=int(column[i]), remedy=remedy)
+
+
+def _refuse_open_loop(flows: "Flows", limits: Limits, found: Grouped | None) -> None:
+    if (opened := open_loop(flows)) is None:
+        return
+
+    def refuse(wrong: np.ndarray, rule: str, remedy: str) -> None:
+        if wrong.any():
+            raise SpecError(rule, path=f"flows.{int(np.argmax(wrong))}.open_loop", value=1, remedy=remedy)
+
+    refuse(opened & (limits.window_bytes != 0), "nobody acknowledges it, so a window means nothing", "give it a rate")
+    if found is not None:
+        rule = "it is a message of a connection, which sends again what is lost"
+        refuse(opened & (found.of > 0), rule, "leave its connection out")
+    if flows.operations is not None:
+        rule = "it is part of an operation, which ends when all of it has arrived"
+        refuse(opened & (flows.operations.number != NO_OPERATION), rule, "leave it out")
+    if flows.after is not None:
+        child, parent = flows.edges()
+        waits = np.zeros(len(flows), dtype=np.int64)
+        waits[parent] = child
+        wrong = opened & np.isin(np.arange(len(flows)), parent)
+        who = int(waits[int(np.argmax(wrong))])
+        refuse(wrong, f"flow {who} waits for it, and it may never arrive", f"let flow {who} wait for another one, or for a time")
 
 
 # What only some flows have: operations, connections, limits
@@ -101,4 +139,6 @@ def joined(ours: "Flows", theirs: "Flows", is_mine: np.ndarray) -> dict[str, Any
 def columns(flows: "Flows") -> dict[str, np.ndarray]:
     """The columns that there are of connections and bounds, by name."""
     found = {"connection": flows.connection} | (flows.limits._asdict() if flows.limits else {})
+    if open_loop(flows) is None:
+        found.pop("open_loop", None)
     return {name: column for name, column in found.items() if column is not None}

@@ -73,6 +73,8 @@ def test_every_pointer_is_known(struct):
         "seats",
         "parts",
         "turns",
+        "unsent",
+        "missing",
         "results",
         "rankings",
         "outboxes",

@@ -371,6 +371,22 @@ def test_flows_with_a_rate_or_a_window(interpreted, scheme):
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
 
 
+@pytest.mark.parametrize("scheme", ["fifo", "hpcc", "bfc", "recovery:perfect"])
+def test_open_loop_flows(interpreted, scheme):
+    """Some of which lose packets, on links, in a buffer that is too small, and in a link that fails."""
+    named = [dict(zip(("src", "dst", "bytes", "start"), flow)) for flow in LONG + incast_flows(n=15)]
+    given = [{}, {"open_loop": True, "rate": "40Gbps"}, {"open_loop": True}]
+    flows = [flow | given[i % 3] for i, flow in enumerate(named)]
+    changes = [{"time": "9us", "a": "tor0", "b": "spine0", "up": False}, {"time": "60us", "a": "tor0", "b": "spine0", "up": True}]
+    buffer = "300KB" if scheme == "hpcc" else "60KB"
+    topology = {**SMALL, "loss": 0.002, "buffer": buffer, "changes": changes}
+    case = {"flows": flows, "scheme": scheme, "topology": topology, "host": {"rto": "200us"}}
+    run = run_case(case)
+    one = json.loads(json.dumps(digest(run)))
+    assert run.summary["open_loop"]["lost_bytes"] > 1000 and one["open_loop"]
+    assert interpreted([case]) == [one] == [digest(run_case(case, threads=2))]
+
+
 @pytest.mark.parametrize("scheme", ["bfc", "floodgate"])
 def test_links_that_are_dark(interpreted, scheme):
     night = {"night": "9us", "every": "20us", "until": "60us", "on_down": "hold"}

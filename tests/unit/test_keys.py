@@ -169,7 +169,8 @@ def test_every_section_of_a_spec_has_a_table():
 def test_a_key_without_documentation_is_an_error(monkeypatch):
     monkeypatch.setattr(keys, "OPTIONAL", ("class", "colour"))
     with pytest.raises(
-        ValueError, match="flows: colour not documented; priority, id, after, gap_ns, connection, rate_bps, window_bytes unknown"
+        ValueError,
+        match="flows: colour not documented; priority, id, after, gap_ns, connection, rate_bps, window_bytes, open_loop unknown",
     ):
         keys.rows("flows")
 

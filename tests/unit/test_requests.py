@@ -277,5 +277,5 @@ def test_requests_beyond_the_run_are_left_out_and_counted(folder):
     topo = spec.build_topology()
     run = spec.simulate(spec.schemes[0], topo, spec.build_flows(topo))
     assert run.requests.height == 2 and any("are left out: 1" in warning for warning in run.summary["warnings"])
-    with pytest.raises(SpecError, match=r'has no requests; give a \[\[workload\]\] of kind = "inference"'):
+    with pytest.raises(SpecError, match=r"has no requests; a run has it when a \[\[workload\]\] has kind inference"):
         _ = ps.simulate(TOPO, ps.flow_list(TOPO, [(0, 1, "1KB")]), "fifo").requests

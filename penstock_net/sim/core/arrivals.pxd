@@ -3,7 +3,7 @@ from penstock_net.fabric.queueing_inline cimport set_event
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch_inline cimport receive
 from penstock_net.sim.core.receiver cimport receive_data
-from penstock_net.sim.core.sender cimport receive_ack, receive_returned
+from penstock_net.sim.core.sender cimport receive_ack, receive_apart
 from penstock_net.sim.core.watched cimport stops
 
 cdef Packet* take(Node* node, Port* port) noexcept nogil

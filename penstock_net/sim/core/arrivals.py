@@ -9,10 +9,23 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.line import receive_control
     from penstock_net.fabric.queueing import set_event
-    from penstock_net.fabric.state import ACK, ADDRESSED, DATA, KEY_BITS, NEVER, RETURNED, hash31, pick, port_at, prefetch, rare
+    from penstock_net.fabric.state import (
+        ACK,
+        ADDRESSED,
+        DATA,
+        KEY_BITS,
+        NEVER,
+        RETURNED,
+        UNANSWERED,
+        hash31,
+        pick,
+        port_at,
+        prefetch,
+        rare,
+    )
     from penstock_net.fabric.switch import receive
     from penstock_net.sim.core.receiver import receive_data
-    from penstock_net.sim.core.sender import receive_ack, receive_returned
+    from penstock_net.sim.core.sender import receive_ack, receive_apart
     from penstock_net.sim.core.watched import stops
 
 
@@ -48,8 +61,8 @@ def accept(node, port, pkt):
     if not node.is_host:
         receive(node, port.slot, pkt)
     elif pkt.kind == DATA:
-        if rare(pkt.flags & RETURNED):
-            receive_returned(node, pkt)
+        if rare(pkt.flags & (RETURNED | UNANSWERED)):
+            receive_apart(node, pkt)
         else:
             receive_data(node, pkt)
     else:

@@ -67,6 +67,7 @@ if not cython.compiled:
         set_loss,
         set_rate,
         stopped_queues_of,
+        totals_of,
     )
     from penstock_net.sim.core.pointers import (
         add_hook,
@@ -145,7 +146,7 @@ class Simulation:
         world.reordering = composition.reordering
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked, world.exact_rto, world.symmetric = composition.ranked, composition.exact_rto, composition.symmetric
-        world.in_turn = settings["in_turn"]
+        world.in_turn = world.served_apart = settings["in_turn"]
         world.rto = settings["rto"]
         world.pacing_debt = settings["pacing_debt"]
         world.nack_interval = settings["nack_interval"]
@@ -216,7 +217,7 @@ class Simulation:
             return
         worker = worker_at(world, 0)
         until = min(worker.window_start, world.horizon)
-        if sum([worker_at(world, i).done for i in range(world.worker_count)]) == world.flow_count:
+        if self.state()["over"]:
             until = worker.window_end
         for number in range(world.node_count):
             catch_up(node_at(world, number), until)
@@ -524,16 +525,14 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: time (ps), packet-hops, flows done, bytes of logs, whether the run has ended, the earliest error, if any."""
+        """Progress: time (ps), packet-hops, `totals_of`, bytes of logs, whether the run has ended, the earliest error, if any."""
         world = self.world
-        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
+        out = totals_of(world) | {"time": worker_at(world, 0).window_start, "hops": 0, "error": 0}
         out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
         out["log_bytes"] = sum([log_bytes(worker_at(world, i)) for i in range(world.worker_count)])
         for i in range(world.worker_count):
             worker = worker_at(world, i)
-            out["done"] += worker.done
-            out["reactions"] += worker.reactions
             place = (worker.error_time, worker.error_node)
             if worker.error and (not out["error"] or place < (out["error_time"], out["error_node"])):
                 out["error"], out["error_value"] = worker.error, worker.error_value
@@ -541,6 +540,7 @@ class Simulation:
                 out["fault"] = fault_of(worker)
         for number in range(world.node_count):
             out["hops"] += node_at(world, number).hops
+        out["over"] = out["done"] == world.flow_count and not out["afloat"]
         return out
 
     def rows(self, name, forget=False):

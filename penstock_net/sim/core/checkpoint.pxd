@@ -9,6 +9,7 @@ from penstock_net.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMIN
 from penstock_net.sim.core.stream cimport OF_QUEUE, OF_SCHEME, OF_SINK, Stream, begin, begin_loading, bytes_of, flow_in, free_stream
 from penstock_net.sim.core.stream cimport incoming_in, installed_in, keep, keep_fields, keep_number, keep_tables, outbox_of, own_of
 from penstock_net.sim.core.stream cimport place_of, put_rows, set_layout, sizes_of, world_of
+from penstock_net.sim.core.nodes cimport totals_of
 from penstock_net.sim.core.pointers cimport rows_of
 
 cdef Packet* keep_packets(Stream* stream, Worker* worker, Packet* first) noexcept nogil

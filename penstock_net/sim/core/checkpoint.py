@@ -45,6 +45,7 @@ if not cython.compiled:
     from penstock_net.fabric.tables import new_held, new_incoming, new_int32, new_int64, new_masks, new_sinks
     from penstock_net.sim.core.agenda import set_time
     from penstock_net.sim.core.checkpoint import stream_of
+    from penstock_net.sim.core.nodes import totals_of
     from penstock_net.sim.core.pointers import rows_of
     from penstock_net.sim.core.receiver import find_sink
     from penstock_net.sim.core.stream import (
@@ -457,12 +458,10 @@ class Archive:
         """What workers count, and `flows`: how many slots of each part of the table of flows have been used."""
         world = self.world
         worker = worker_at(world, 0)
-        out = {"window_start": worker.window_start, "windows": worker.windows, "done": 0, "reactions": 0, "flows": []}
+        out = totals_of(world) | {"window_start": worker.window_start, "windows": worker.windows, "flows": []}
         out["flow_limit"] = worker.flows_end
         for i in range(world.worker_count):
             worker = worker_at(world, i)
-            out["done"] += worker.done
-            out["reactions"] += worker.reactions
             out["flows"].append(worker.flows_used - i * out["flow_limit"])
         out["flows"] += self.beyond
         return out
@@ -474,6 +473,7 @@ class Archive:
         limit = first.flows_end
         first.done = totals["done"]
         first.reactions = totals["reactions"]
+        first.afloat, first.lost, first.settled = totals["afloat"], totals["lost"], totals["settled"]
         for i in range(world.worker_count):
             worker_at(world, i).window_start = totals["window_start"]
             worker_at(world, i).windows = totals["windows"]

@@ -1,4 +1,4 @@
-from penstock_net.fabric.line cimport drop
+from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport set_event
 from penstock_net.fabric.routing cimport group_towards
 from penstock_net.fabric.state cimport *

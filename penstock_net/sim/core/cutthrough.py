@@ -8,7 +8,7 @@ is idle and not too fast, it is sent on at once. Else it is due again when its l
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.line import drop
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import set_event
     from penstock_net.fabric.routing import group_towards
     from penstock_net.fabric.state import (

@@ -243,7 +243,7 @@ def run_windows(worker, count):
         if worker.finished or worker.window_start >= world.horizon:
             return
         worker.next_window[worker.parity] = run_window(worker)
-        worker.done_by[worker.parity] = FAILED if worker.error else worker.done
+        worker.done_by[worker.parity] = FAILED if worker.error else worker.done - worker.afloat
         wait_for_all(world)
         clear_mail(worker, worker.parity ^ 1)
         soonest = NEVER
@@ -255,5 +255,5 @@ def run_windows(worker, count):
             done += other.done_by[worker.parity]
         worker.window_start = soonest
         worker.parity ^= 1
-        if soonest == NEVER or done == world.flow_count or done < 0:
+        if soonest == NEVER or done == world.flow_count or done <= FAILED + world.flow_count:
             worker.finished = 1

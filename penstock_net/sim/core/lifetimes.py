@@ -13,6 +13,8 @@ if not cython.compiled:
         NEVER,
         NO_FLOW,
         NO_PACKET,
+        OPEN_LOOP,
+        OPENED,
         PACED,
         PARKED,
         RANDOM_QUEUE,
@@ -64,13 +66,22 @@ def count_pause(node, flow):
         world.results.paused[message_at(world, message_of(world, flow, flow.sent)).number] += time
 
 
+def awaits_answer(node, flow):
+    """Whether a flow times out unless it makes progress: of open-loop flows, which await none, none does."""
+    if flow.acked >= flow.size or flow.connection == OPEN_LOOP:
+        return False
+    if node.ops.on_timeout or flow.sent > flow.acked:
+        return True
+    return False
+
+
 def first_timeout(node):
     """When the first flow times out, unless it makes progress, and within an RTO: flows may start meanwhile."""
     world = node.worker.world
     soonest = node.now + world.rto
     flow = node.host.active
     while flow:
-        if flow.acked < flow.size and (node.ops.on_timeout or flow.sent > flow.acked):
+        if awaits_answer(node, flow):
             soonest = min(soonest, flow.progress_at + ((flow.rto if flow.rto else world.rto) << flow.backoff))
         flow = flow.next_active
     return soonest
@@ -190,11 +201,14 @@ def admit_flow(node, start):
         claim_queue(node, flow)
     if not seat:
         call_flow_hooks(node.ops.on_start, node, flow, NO_PACKET)
+    if rare(flow.connection == OPEN_LOOP):
+        flow.window = NEVER
+        flow.pacing_gap = 0.0
     node.ops.reschedule.call(node, flow)
 
 
 def limit(world, flow):
-    """Note the rate and the window that were given to a flow."""
+    """Note the rate and the window that were given to a flow, and whether it is open-loop."""
     flow.most = NEVER
     if not world.limited:
         return
@@ -202,6 +216,8 @@ def limit(world, flow):
         flow.rate_gap = 8e12 / world.rates[flow.number]
     if world.windows[flow.number]:
         flow.most = world.windows[flow.number]
+    if world.limited == OPENED and world.unsent[flow.number]:
+        flow.connection = OPEN_LOOP
 
 
 def follow(node, start):
@@ -248,7 +264,8 @@ def rest(node, flow):
 
 def store_results(node, flow):
     results = node.worker.world.results
-    results.acked[flow.number] = node.now
+    if flow.connection != OPEN_LOOP:
+        results.acked[flow.number] = node.now
     if flow.retransmitted:
         results.retransmitted[flow.number] = flow.retransmitted
     if flow.paused_ps:
@@ -256,7 +273,7 @@ def store_results(node, flow):
 
 
 def finish_flow(node, flow):
-    """Finish a flow whose bytes are all acknowledged: store its results, call on_finish and free it."""
+    """Finish a flow whose bytes are all acknowledged, or sent if it is open-loop: store its results, call on_finish, free it."""
     worker = node.worker
     host = node.host
     withdraw(node, flow)
@@ -266,7 +283,7 @@ def finish_flow(node, flow):
         number = -1
     else:
         store_results(node, flow)
-    if flow.connection >= 0:
+    if flow.connection >= OPEN_LOOP:
         call_flow_hooks(node.ops.on_finish, node, flow, NO_PACKET)
     if own_queues(node):
         release_queue(flow.nic, flow)

@@ -1,7 +1,8 @@
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.tables cimport later_int32, new_flow_rings, new_host, new_int32, new_int64, new_packet_refs, new_ports, new_queues, new_rings
 from penstock_net.fabric.tables cimport new_sinks
-from penstock_net.fabric.line cimport disarm, drop, is_stopped, resume_port, resume_queue
+from penstock_net.fabric.line cimport disarm, is_stopped, resume_port, resume_queue
+from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport pop, set_event, set_node_event
 from penstock_net.fabric.ranking cimport is_ranked, withdraw_first
 from penstock_net.fabric.rows cimport NodeCounters, PortCounters
@@ -31,6 +32,7 @@ cdef void restart_maxima_of(Node* node) noexcept
 cdef list stopped_queues_of(Node* node)
 cdef void plant(World* world, object seat_of, object seats, object parts, int64_t chunks, int groups_wait) except *
 cdef void guide(World* world, dict tables) except *
+cdef dict totals_of(World* world)
 cdef list queueing_of(Node* node)
 cdef list flow_samples_of(Node* node)
 cdef list active_flows_of(Node* node)

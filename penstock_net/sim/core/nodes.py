@@ -3,7 +3,8 @@
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.line import disarm, drop, is_stopped, resume_port, resume_queue
+    from penstock_net.fabric.line import disarm, is_stopped, resume_port, resume_queue
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import pop, set_event, set_node_event
     from penstock_net.fabric.ranking import is_ranked, withdraw_first
     from penstock_net.fabric.state import (
@@ -16,6 +17,7 @@ if not cython.compiled:
         MOST_LEVELS,
         NEVER,
         NO_QUEUE,
+        OPENED,
         SCHEDULED,
         TIMER,
         bit,
@@ -409,6 +411,23 @@ def guide(world, tables):
         world.rates = int64_table(tables["rates"])
         world.windows = int64_table(tables["windows"])
         world.limited = 1
+    if "unsent" in tables:
+        world.unsent = int64_table(tables["unsent"])
+        world.missing = int64_table(tables["missing"])
+        world.limited = OPENED
+        world.served_apart = 1
+
+
+def totals_of(world):
+    """What workers count: flows done, reactions; of open-loop flows packets afloat, bytes lost and when the last one ended."""
+    workers = range(world.worker_count)
+    return {
+        "done": sum([worker_at(world, i).done for i in workers]),
+        "reactions": sum([worker_at(world, i).reactions for i in workers]),
+        "afloat": sum([worker_at(world, i).afloat for i in workers]),
+        "lost": sum([worker_at(world, i).lost for i in workers]),
+        "settled": max([worker_at(world, i).settled for i in workers]),
+    }
 
 
 def queueing_of(node):

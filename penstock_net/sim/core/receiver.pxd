@@ -1,6 +1,7 @@
 from penstock_net.fabric.heap_inline cimport add, goes_first, grow, put, remove, sift_down, sift_up, sooner
 from penstock_net.fabric.incoming cimport next_flow_timer, unrank_incoming
-from penstock_net.fabric.line cimport drop, kick
+from penstock_net.fabric.line cimport kick
+from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport free_packet, push_control, set_node_event
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.tables cimport new_incoming, new_int32, new_masks, new_sinks

@@ -5,7 +5,8 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.heap import remove
     from penstock_net.fabric.incoming import next_flow_timer, unrank_incoming
-    from penstock_net.fabric.line import drop, kick
+    from penstock_net.fabric.line import kick
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import free_packet, push_control, set_node_event
     from penstock_net.fabric.state import (
         ACK,

@@ -7,8 +7,9 @@ from penstock_net.fabric.reduction cimport next_chunk
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch cimport dequeue
 from penstock_net.sim.core.connections cimport end_with_message, goes_on
-from penstock_net.sim.core.lifetimes cimport arm_tick, count_pause, finish_flow, finish_messages
+from penstock_net.sim.core.lifetimes cimport arm_tick, awaits_answer, count_pause, finish_flow, finish_messages
 from penstock_net.sim.core.nics cimport kick_others, next_nic
+from penstock_net.sim.core.openloop cimport end_if_sent, launch, receive_unanswered
 
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
@@ -26,10 +27,11 @@ cdef bint may_acknowledge(Port* port) noexcept nogil
 cdef bint may_transmit_host(Node* node, Port* port) noexcept nogil
 cdef void serve(Node* node, Port* port, Flow* flow) noexcept nogil
 cdef void transmit_host(Node* node, Port* port) noexcept nogil
-cdef void take_turn(Node* node, Flow* flow) noexcept nogil
+cdef void go_on(Node* node, Flow* flow) noexcept nogil
 cdef void run_pacer(Node* node) noexcept nogil
 cdef void go_back(Node* node, Flow* flow, int64_t seq) noexcept nogil
 cdef void reschedule(Node* node, Flow* flow) noexcept nogil
+cdef void receive_apart(Node* node, Packet* pkt) noexcept nogil
 cdef void receive_returned(Node* node, Packet* pkt) noexcept nogil
 cdef void receive_ack(Node* node, Packet* pkt) noexcept nogil
 cdef void run_tick(Node* node) noexcept nogil

@@ -21,11 +21,13 @@ if not cython.compiled:
         NO_PACKET,
         NO_SUCH_PACKET,
         NO_SUCH_QUEUE,
+        OPEN_LOOP,
         PARKED,
         QUEUED,
         READY,
         RETRANSMITTED,
         TICK,
+        UNANSWERED,
         bit,
         first_flow,
         flow_at,
@@ -44,8 +46,9 @@ if not cython.compiled:
     )
     from penstock_net.fabric.switch import dequeue
     from penstock_net.sim.core.connections import end_with_message, goes_on
-    from penstock_net.sim.core.lifetimes import arm_tick, count_pause, finish_flow, finish_messages
+    from penstock_net.sim.core.lifetimes import arm_tick, awaits_answer, count_pause, finish_flow, finish_messages
     from penstock_net.sim.core.nics import kick_others, next_nic
+    from penstock_net.sim.core.openloop import end_if_sent, launch, receive_unanswered
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
 
@@ -205,10 +208,13 @@ def make_packet(node, flow, seq):
     end = seq + pkt.payload
     pkt.flags = LAST if end == flow.size else 0
     if rare(flow.connection):
-        if flow.connection < 0:
+        if flow.connection < OPEN_LOOP:
             free_packet(node.worker, pkt)
             return next_chunk(node, flow, seq)
-        end = end_with_message(world, flow, pkt)
+        if flow.connection == OPEN_LOOP:
+            launch(node, flow, pkt)
+        else:
+            end = end_with_message(world, flow, pkt)
     pkt.size = pkt.payload + world.header
     pkt.number = flow.number
     pkt.slot = flow.slot
@@ -305,20 +311,25 @@ def serve(node, port, flow):
         if rare(node.worker.world.grain):
             flow.next_send = flow.last_send + paced(node, pkt.size * gap)
     if rare(flow.state == PARKED):
+        end_if_sent(node, flow)
         return
     send(node, port, pkt)
-    if rare(node.worker.world.in_turn):
-        take_turn(node, flow)
+    if rare(node.worker.world.served_apart):
+        go_on(node, flow)
         return
     reschedule_flow(node, flow)
 
 
-def take_turn(node, flow):
-    """Let the next packet of a flow leave by the next port."""
-    if flow.connection >= 0:  # not what switches reduce: its tree begins at one port
+def go_on(node, flow):
+    """After a packet: where packets take turns of the ports the next one leaves by the next port, and what was never to be
+    answered may have ended."""
+    if end_if_sent(node, flow):
+        return
+    turns = node.worker.world.in_turn
+    if turns and flow.connection >= OPEN_LOOP:  # not what switches reduce: its tree begins at one port
         flow.nic = next_nic(node, flow)
     reschedule_flow(node, flow)
-    if flow.nic.levels:
+    if turns and flow.nic.levels:
         kick(node, port_of(flow))
 
 
@@ -354,6 +365,14 @@ def reschedule(node, flow):
         reschedule_flow(node, flow)
     if flow.nic.levels:
         kick(node, port_of(flow))
+
+
+def receive_apart(node, pkt):
+    """Data that no receiver answers has arrived: of an open-loop flow, or sent back."""
+    if pkt.flags & UNANSWERED:
+        receive_unanswered(node, pkt)
+    else:
+        receive_returned(node, pkt)
 
 
 def receive_returned(node, pkt):
@@ -413,7 +432,7 @@ def run_tick(node):
     while flow:
         following = flow.next_active
         waits = (flow.rto if flow.rto else node.worker.world.rto) << flow.backoff
-        if flow.acked < flow.size and (hook or flow.sent > flow.acked) and node.now - flow.progress_at >= waits:
+        if awaits_answer(node, flow) and node.now - flow.progress_at >= waits:
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
             if hook:

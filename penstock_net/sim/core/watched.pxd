@@ -1,4 +1,4 @@
-from penstock_net.fabric.line cimport drop
+from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport draw
 from penstock_net.fabric.state cimport *
 from penstock_net.sim.core.cutthrough cimport complete_later, forward_header, is_forwarded, rest_of, store

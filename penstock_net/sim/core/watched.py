@@ -3,7 +3,7 @@
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.line import drop
+    from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import draw
     from penstock_net.fabric.state import ACK, DROP_LOSS, NOT_ROUTED, RANDOM_LOSS
     from penstock_net.sim.core.cutthrough import complete_later, forward_header, is_forwarded, rest_of, store
