@@ -40,7 +40,9 @@ def _pairs(servers: int, per_pair: int, spines: int) -> dict[str, Any]:
 POD = _pairs(232, 29, 8)
 
 
-Ends, Load, Ports = Literal["servers", "NICs"], Literal["tiers", "hosts"], Literal["all", "between"]
+Ends = Literal["servers", "NICs"]
+Load = Literal["tiers", "hosts"]
+Ports = Literal["all", "between"]
 ENDS: tuple[Ends, ...] = ("servers", "NICs")
 LOADS: tuple[Load, ...] = ("tiers", "hosts")
 COUNTED: tuple[Ports, ...] = ("all", "between")
