@@ -171,6 +171,8 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     made.append(f"{entry['run_s'] / 60:.0f} min on {entry['machine']}")
     if records.other_code(entry):
         made.append("what simulates has changed since")
+    if records.other_set_up(experiment, entry):
+        made.append("the figure's set-up has changed since: these are older points, judged by the present claims")
     yield "; ".join(made) + "."
     yield ""
     if not entry["claims"]:

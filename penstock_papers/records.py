@@ -123,6 +123,11 @@ def other_code(record: Mapping[str, Any]) -> bool:
     return bool(record["code"] != code_hash(frozenset(record["schemes"])))
 
 
+def other_set_up(experiment: Experiment, record: Mapping[str, Any]) -> bool:
+    """Whether the specs of the figure's runs have changed since the record was made: its points are those of an older set-up."""
+    return bool(set_up(experiment, record["scale"], record["seeds"][0])[1] != record["specs"])
+
+
 def sources(experiment: Experiment, scale: str, seed: int) -> str:
     """A hash of everything that decides a figure's verdicts: what simulates, and the files of all figures of its folder."""
     schemes, specs = set_up(experiment, scale, seed)

@@ -53,8 +53,7 @@ def measure(runs: Runs, scale: str, seed: int = 1) -> pl.DataFrame:
         found = ratios(fig10.measure(runs, scale, seed), (GOODPUT, MEMCACHED))
         return pl.concat([*(headlines.rows(*each) for each in found.items()), many_queues(fig16.measure(runs, scale, seed))])
     victims, load = fig09_homa.measure(runs, scale, seed), fig09_homa.LOADS[scale][-1]
-    ends = (fig09_homa.BESS, fig09_homa.BACKDRAFT)
-    tail = {size: [value(victims, f"p99, {size}", end, load) for end in ends] for size in fig09_homa.SIZES}
+    tail = {size: [value(victims, f"p99, {size}", end, load) for end in fig09_homa.JUDGED] for size in fig09_homa.SIZES}
     tails = {size: without / with_it for size, (without, with_it) in tail.items()}
     found = {TAIL: tails, **ratios(fig10.measure(runs, scale, seed), (GOODPUT, MEMCACHED, LOSSY, PFC))}
     return pl.concat(headlines.rows(*each) for each in found.items())

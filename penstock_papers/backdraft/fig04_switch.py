@@ -5,8 +5,9 @@ from eight applications that send at 12.5 Gbit/s each; the receiver takes 12.5 t
 sent again. BESS has one queue for each application, Backdraft one for each message's flow; the receiver has memory for 1024
 frames with either. (c) As in backdraft/fig05: eight clients send a request of 200 B, wait for its answer of 200 B and send the
 next; a server like Memcached takes 5.35 us on one of eight cores. Frames are lost at random in both directions. Homa's receiver
-asks for what is missing after 2 us (RESEND_INTERVAL, section 6.1): here a request is sent again 2 us after its answer was due.
-Timeouts of 100 us and 4 ms beside it are ours. Virtual time, in which rates and goodput are (ours); the seed is that of losses.
+asks for what is missing after 2 us (RESEND_INTERVAL, section 6.1; 2 ms in the code that it cites, see fig04): here a request is
+sent again 2 us after its answer was due. Timeouts of 100 us and 4 ms beside it are ours. Virtual time, in which rates and
+goodput are (ours); the seed is that of losses.
 
 Scale "real", as root, is figure 5b: TCP of the kernel (iperf3, one connection, 1 s, median of five rounds) between two namespaces
 whose TAPs are joined by a bridge of this package, which loses frames of 1500 B at random in both directions.

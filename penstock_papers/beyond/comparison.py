@@ -24,13 +24,14 @@ from penstock_papers.style import PAGE, figure, lettered, log_axis
 
 TITLE = "Floodgate against BFC, with HPCC and with packet spraying"
 PAPER = "Beyond the papers: Floodgate and BFC compared"
+NETWORK = {**setup.FABRIC, "buffer": "20MB"}
 ALPHA = {"pfc": {"alpha": 2}}
 MANY = {"dqa": {"queues": 1024, "table": 20}, "bfc": {"nic_queues": 1024, "refresh": 0}}
 Q128 = {"dqa": {"queues": 128}}
 SCHEMES = (
-    Scheme("DCQCN", setup.CONTROLS["DCQCN"]),
+    Scheme("DCQCN", {**setup.CONTROLS["DCQCN"], **ALPHA}),
     Scheme("HPCC", {"name": "hpcc", **ALPHA}),
-    setup.scheme("DCQCN", "Floodgate"),
+    Scheme("DCQCN+Floodgate", {**setup.FLOODGATE.table, **ALPHA}),
     Scheme("HPCC+Floodgate", {"name": "hpcc+floodgate", **ALPHA}),
     Scheme("Floodgate", {"name": "floodgate+window_cap", **ALPHA}),
     Scheme("Floodgate+spray", {"name": "floodgate+window_cap+spray", **ALPHA}),
@@ -112,8 +113,8 @@ def specs(scale: str) -> dict[str, Spec]:
     """One traffic pattern, all schemes."""
     loads = {"memcached": 0.4, "web_server": 0.8, "web_search": 0.8}  # Memcached's headers and ACKs are as much again
     mixes = {name: [setup.poisson(name, load=load), setup.incast()] for name, load in loads.items()}
-    made = {name: setup.spec(SCHEMES, parts, DURATION[scale][name]) for name, parts in mixes.items()}
-    made["calm"] = setup.spec(SCHEMES, [setup.poisson("web_server", exclude=())], DURATION[scale]["calm"])
+    made = {name: setup.spec(SCHEMES, parts, DURATION[scale][name], NETWORK) for name, parts in mixes.items()}
+    made["calm"] = setup.spec(SCHEMES, [setup.poisson("web_server", exclude=())], DURATION[scale]["calm"], NETWORK)
     receivers = [PER_RACK * (i % 10) + i // 10 for i in range(12)]
     crowd = {
         "kind": "incast",
@@ -123,7 +124,7 @@ def specs(scale: str) -> dict[str, Spec]:
         "order": "in_turn",
         "every": "1us",
     }
-    made["successive"] = setup.spec(SCHEMES, [crowd], "12us")
+    made["successive"] = setup.spec(SCHEMES, [crowd], "12us", NETWORK)
     return made
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import Differs
+from penstock_papers.claims import OURS, Differs
 from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import STATISTICS, TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, IDEAL
-from penstock_papers.sentences import Numbers, as_said, within
+from penstock_papers.sentences import READ, Numbers, as_said, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Distribution of completion times, Web Server"
@@ -32,13 +32,26 @@ DIFFERS = {
 NAMES = {kind: kind.replace(" ", "-") for kind in KINDS[:2]}
 CLAIMS = (
     *(
-        as_said(f"{name}-{panel[:3]}-{scheme.legend[6:]}", f"{kind}, {panel}: DCQCN / {scheme.legend}", IMPROVED, "significantly")
+        as_said(
+            f"{name}-{panel[:3]}-{scheme.legend[6:]}",
+            f"{kind}, {panel}: DCQCN / {scheme.legend}",
+            IMPROVED,
+            "significantly",
+            read=READ,
+        )
         for kind, name in NAMES.items()
         for panel in STATISTICS
         for scheme in (FLOODGATE, IDEAL)
     ),
     *(
-        as_said(f"{name}-deciles", f"{kind}, worst decile: DCQCN / Floodgate", IMPROVED, "significantly", quick=kind == KINDS[0])
+        as_said(
+            f"{name}-deciles",
+            f"{kind}, worst decile: DCQCN / Floodgate",
+            IMPROVED,
+            "significantly",
+            quick=kind == KINDS[0],
+            kind=OURS,
+        )
         for kind, name in NAMES.items()
     ),
     *(

@@ -1,8 +1,10 @@
 """Floodgate (CoNEXT 2021), figure 13: the incast mix on a fat tree with k = 8: completion times, and buffers of every hop.
 
 Section 6.2. The traffic of `_setup` for 128 hosts: a host sends as many flows of an incast as on the leaf-spine network, so 576
-come instead of 720, and its receiver is the first host of each pod in turn (8 of 128 hosts, there 10 of 160), at the same loads.
-Everything is 100 Gbit/s. The same traffic on the leaf-spine network, which is figure 8's, says whether the gain is smaller.
+come instead of 720, and its receiver is the first host of each pod in turn (8 of 128 hosts, there 10 of 160), at the same
+loads. Everything is 100 Gbit/s. "Significantly" is judged by the mean of the workloads, since even on the better topology one
+of them gains no more than a tenth (section 1: "10.1% - 98.1%"). Effectiveness is the reduction of the average, in which the
+paper has all its numbers. The same traffic on the leaf-spine network, which is figure 8's, says whether the gain is smaller.
 """
 
 from typing import Any
@@ -14,7 +16,7 @@ from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS, Differs
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, IDEAL, WORKLOADS, value
-from penstock_papers.sentences import Numbers, as_said, holds, within
+from penstock_papers.sentences import READ, Numbers, as_said, holds, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "An 8-ary fat tree: completion times and buffers of every hop"
@@ -30,8 +32,14 @@ DIFFERS: dict[str, Differs] = {}
 AGGREGATION = {"Edge-Down": "last hop", "Agg-Down": "hop before it"}
 BARS = "(the figure's bars; the text has no sentence)"
 CLAIMS = (
-    as_said("average", "average FCT: without / with Floodgate, smallest ({})", FASTER, "significantly"),
-    as_said("tail", "99th percentile: without / with Floodgate, smallest ({})", FASTER, "significantly"),
+    *(
+        row
+        for id, what in (("average", "average FCT"), ("tail", "99th percentile"))
+        for row in (
+            as_said(id, f"{what}: without / with Floodgate, geometric mean of the workloads", FASTER, "significantly", read=READ),
+            as_said(f"{id}-least", f"{what}: without / with Floodgate, smallest ({{}})", FASTER, "significantly", kind=OURS),
+        )
+    ),
     within(
         "memcached-gain",
         "Memcached: average FCT without / with Floodgate",
@@ -43,9 +51,10 @@ CLAIMS = (
     *(
         as_said(
             f"smaller-{workload}",
-            f"{name}: gain in average FCT, leaf-spine / fat tree",
+            f"{name}: reduction of the average FCT, leaf-spine / fat tree",
             "The effectiveness of Floodgate is slightly smaller than in the two-tier topology",
             "slightly",
+            read=READ,
         ).at(*([] if workload in SHOWN else ["paper"]))
         for workload, name in WORKLOADS.items()
     ),
@@ -107,16 +116,23 @@ def gains(data: pl.DataFrame, panel: str) -> dict[str, float]:
     }
 
 
+def reduction(gain: float) -> float:
+    """By which share a time is shorter."""
+    return 1 - 1 / gain
+
+
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
     """Faster, Memcached most, by slightly less than on the leaf-spine network; less buffer where the incast accumulates."""
     average, tail, two_tiers = (gains(data, panel) for panel in ("average", "99th percentile", "leaf-spine average"))
     best = max(average, key=average.__getitem__)
     found: Numbers = {
-        "average": setup.least(average),
-        "tail": setup.least(tail),
+        "average": setup.mean_ratio(average),
+        "average-least": setup.least(average),
+        "tail": setup.mean_ratio(tail),
+        "tail-least": setup.least(tail),
         "memcached-gain": average["Memcached"],
         "memcached": (best == "Memcached", best),
-        **{f"smaller-{w}": two_tiers[WORKLOADS[w]] / average[WORKLOADS[w]] for w in shown(scale)},
+        **{f"smaller-{w}": reduction(two_tiers[WORKLOADS[w]]) / reduction(average[WORKLOADS[w]]) for w in shown(scale)},
     }
     for hop in AGGREGATION:
         x = list(HOPS).index(hop)

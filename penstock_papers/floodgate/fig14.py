@@ -22,11 +22,6 @@ TORS = {"quick": (5, 10, 20), "paper": (5, 10, 15, 20, 25, 30, 35, 40)}
 SCHEMES = (DCQCN, FLOODGATE)
 SEEDS = setup.SEEDS
 DIFFERS: dict[str, Differs] = {
-    "dcqcn-pfc": Differs(
-        "20 ToRs fill the ToR to 15.9 MB, PFC of alpha 2 begins at 17.2, of the code's alpha 1 at 14.8",
-        "floodgate-fig14",
-        (25, 25),
-    ),
     "floodgate-core": Differs(
         "every ToR sends a window of 590 KB at once, before a credit could be delayed", "floodgate-fig14", expected=(9, 16)
     ),

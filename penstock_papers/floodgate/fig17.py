@@ -18,7 +18,7 @@ from penstock_papers.claims import MORE, OURS, Differs
 from penstock_papers.floodgate import _hops as hops
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._setup import FLOODGATE, HOPS, rows, value
-from penstock_papers.sentences import Numbers, Row, ascending, within
+from penstock_papers.sentences import READ, Numbers, Row, as_said, ascending, within
 from penstock_papers.style import BLACK, DASHES, GREEN, MARKERS, PAGE, RED, figure, legend_above, lettered, log_axis
 
 TITLE = "Credit timer T and delayed credits"
@@ -63,14 +63,14 @@ CLAIMS = (
         why="the lowest is at most that outside of the range",
     ),
     *(
-        within(
+        as_said(
             f"thre-{hop.lower()}",
             f"{hop} buffer with thre_credit of 1 to 38: largest over smallest",
             "buffer occupancy on ToR-Up ports and ToR-Down ports remains almost unchanged",
-            1,
-            1.2,
+            "slightly",
+            said="almost unchanged",
+            read=READ,
             quick=True,
-            why='"almost unchanged" as "slightly": a factor from 1 to 1.2',
         )
         for hop in ("ToR-Up", "ToR-Down")
     ),

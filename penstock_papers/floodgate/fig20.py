@@ -5,12 +5,18 @@ and no collisions; ours has 1024 queues, the most there are, at each port and NI
 when there is no other, has 100 flow-table entries for each, and does not repeat the state of its queues. BFC-32Q and BFC-128Q
 are `bfc:unpaused`, empty is empty, as appendix B describes it ("non-incast flows could be pushed into it"). As in the authors'
 simulator PFC is below all of them, and ACKs queue behind data. DCQCN+Floodgate is shown beside them.
+
+The Floodgate authors' BFC is not public. How large its flow table is, and how flows are hashed to it, is not known: TABLES are
+the candidates, entries for each queue, of which BFC's own paper has 100, which is shown until one is chosen. Appendix B (iii)
+can tell: "We observed that at most eight flow IDs could be hashed into the same FIDs simultaneously". Panel "sharing" has the
+same number here, at the ToRs' ports to hosts.
 """
 
 from typing import Any
 
 import polars as pl
 
+from penstock_net.hashing import choice, flow_hash, node_seed
 from penstock_papers import frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS, Differs
@@ -22,8 +28,13 @@ from penstock_papers.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE, SKY,
 TITLE = "Against BFC under an incast mix"
 PAPER = "Floodgate, CoNEXT 2021, section 8 and appendix B, figure 20"
 FLOODGATE = scheme("HPCC", "Floodgate")
-PFC = {"pfc": {"alpha": 2}}
-BFC_32, BFC_128 = (Scheme(f"BFC-{n}Q", {"name": "bfc:unpaused+pfc", "dqa": {"queues": n}, **PFC}) for n in (32, 128))
+PFC = {"pfc": setup.PFC}
+TABLES = (100, 10, 4, 1)
+TABLE = TABLES[0]
+QUEUES = {"BFC-32Q": 32, "BFC-128Q": 128}
+BFC_32, BFC_128 = (
+    Scheme(name, {"name": "bfc:unpaused+pfc", "dqa": {"queues": n, "table": TABLE}, **PFC}) for name, n in QUEUES.items()
+)
 BFC_IDEAL = Scheme("BFC-ideal", {"name": "bfc+pfc", "bfc": {"nic_queues": 1024, "refresh": 0}, "dqa": {"queues": 1024}, **PFC})
 DCQCN_TOO = scheme(variant="Floodgate")  # not in the paper's figure: what is due to HPCC
 SHOWN = (FLOODGATE, BFC_IDEAL, BFC_128, BFC_32, DCQCN_TOO)
@@ -88,7 +99,21 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                 parts.append(rows(name, one.legend, [0], [times.filter(kept)["fct"].mean()], workload))
             parts.append(rows("drops", one.legend, [0], [runs.summary(label)["drops"]], workload))
             parts.append(rows("buffer", one.legend, [0], [setup.max_buffer_mb(runs, label)], workload))
+            if one.legend in QUEUES:
+                flows = runs.scan(label, "flows").select("flow_id", "dst", "start_ns", "finish_ns").collect()
+                most = sharing(flows, QUEUES[one.legend] * TABLE, runs.summary(label)["seed"])
+                parts.append(rows("sharing", one.legend, [0], [most], workload))
     return pl.concat(parts)
+
+
+def sharing(flows: pl.DataFrame, entries: int, seed: int) -> int:
+    """The most flows to one host that are under way together and share an entry of the table of its ToR's port."""
+    tor = setup.FABRIC["hosts"] + flows["dst"].to_numpy() // setup.PER_RACK
+    entry = choice(flow_hash(flows["flow_id"].to_numpy(), seed), node_seed(tor, seed) + 1, entries)
+    flows = flows.with_columns(entry=entry).filter(pl.col("finish_ns").is_not_null())
+    begin, end = (flows.select("dst", "entry", at=at, step=pl.lit(step)) for at, step in (("start_ns", 1), ("finish_ns", -1)))
+    steps = pl.concat([begin, end]).sort("at", "step")  # one that ends makes room for one that begins then
+    return int(steps.select(pl.col("step").cum_sum().over("dst", "entry").max()).item() or 0)
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:

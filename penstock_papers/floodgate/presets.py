@@ -1,13 +1,14 @@
 """The effect of each difference between Floodgate's paper and its authors' simulator. Not a figure of the paper.
 
-Incast mix of Web Server (`_setup`). One by one: thre_credit of 1.5 BDP instead of 10, a window of 1.5 BDP_nextHop + C_out T
-instead of 1, a credit frame whenever an ingress owes 10240 B instead of every T only, entries of 22 B instead of 8, no
-windows downwards in the middle of three tiers, PFC's alpha of 0.25 or 1 instead of 2; and all that belongs to Floodgate at
-once (preset `ns3`). Windows downwards exist in a fat tree only, so it is shown as well, with one receiver in turn of each
-edge switch. The authors' DCTCP marks at DCQCN's thresholds (400 to 1600 KB, at most 20 %) and has a gain of 1/256; DCTCP's
-own here is that of the HPCC paper: 300 KB, 1/16.
+Incast mix of Web Server (`_setup`), here with the text's alpha of PFC, 2, and its buffers, 20 MB. One by one: thre_credit of
+1.5 BDP instead of 10, a window of 1.5 BDP_nextHop + C_out T instead of 1, a credit frame whenever an ingress owes 10240 B
+instead of every T only, entries of 22 B instead of 8, no windows downwards in the middle of three tiers, PFC's alpha of 0.25 or
+1 instead of 2; and all that belongs to Floodgate at once (preset `ns3`). Windows downwards exist in a fat tree only, so it is
+shown as well, with one receiver in turn of each edge switch. The authors' DCTCP marks at DCQCN's thresholds (400 to 1600 KB, at
+most 20 %) and has a gain of 1/256; DCTCP's own here is that of the HPCC paper: 300 KB, 1/16.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.floodgate import _hops as hops
 from penstock_papers.floodgate import _setup as setup
-from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, Scheme, rows, value
+from penstock_papers.floodgate._setup import FABRIC, FAT_TREE, Scheme, rows, value
 from penstock_papers.sentences import Numbers, ascending, holds, within
 from penstock_papers.style import GREEN, ORANGE, PAGE, PURPLE, SKY, family, figure
 
 TITLE = "Paper against authors' code, one difference at a time"
 PAPER = "Floodgate, CoNEXT 2021 (not a figure of the paper)"
+DCQCN, FLOODGATE = (replace(one, table={**one.table, "pfc": setup.PFC_TEXT}) for one in (setup.DCQCN, setup.FLOODGATE))
 NS3 = Scheme("all of the authors' code", {**FLOODGATE.table, "name": f"{FLOODGATE.table['name']}:ns3"})
 NO_DOWN = hops.named(FLOODGATE, "no windows down", down=False)
 CREDIT_BYTES = hops.named(FLOODGATE, "credits at 10240 B", credit_bytes="10240B")
@@ -48,7 +50,7 @@ ALPHAS = {alpha: (with_alpha(DCQCN, alpha), with_alpha(FLOODGATE, alpha)) for al
 DCTCPS = {"DCTCP": "dctcp:ns3", "DCTCP, DCQCN's marks": "dctcp:floodgate"}
 OF_DCTCP = {
     legend: tuple(
-        Scheme(f"{legend}{more}", {"name": f"{name}{part}", "pfc": {"alpha": 2}})
+        Scheme(f"{legend}{more}", {"name": f"{name}{part}", "pfc": setup.PFC_TEXT})
         for more, part in (("", ""), (", Floodgate", "+floodgate"))
     )
     for legend, name in DCTCPS.items()
@@ -105,9 +107,10 @@ def specs(scale: str) -> dict[str, Spec]:
     """The mix on both topologies."""
     tree = [setup.poisson("web_server", TREE_RECEIVERS), setup.incast(TREE_RECEIVERS)]
     duration = setup.DURATION[scale]["web_server"]
+    racks, in_tree = ({**network, "buffer": "20MB"} for network in (FABRIC, FAT_TREE))
     return {
-        "leaf-spine": setup.mix(IN_RACKS, "web_server", scale, port_series=True),
-        "fat tree": setup.spec(IN_TREE, tree, duration, setup.FAT_TREE, port_series=True),
+        "leaf-spine": setup.spec(IN_RACKS, [setup.poisson("web_server"), setup.incast()], duration, racks, port_series=True),
+        "fat tree": setup.spec(IN_TREE, tree, duration, in_tree, port_series=True),
     }
 
 

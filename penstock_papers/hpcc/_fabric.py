@@ -1,24 +1,25 @@
 """Common set-up of figures 2, 3 and 9 to 11 of HPCC (SIGCOMM 2019): networks, schemes, traffic, statistics.
 
-Networks.  FAT_TREE is that of the simulations (section 5.1).  TESTBED is the PoD of figure 10, POD that of section 2.3:
+Sources.  The authors' public simulator (alibaba-edu/High-Precision-Congestion-Control, 9f4be2a, simulation/) goes before the
+text. Figures 6 and 11 to 14 are of it; figures 2, 3, 9 and 10 are measurements of two testbeds, of which there is no code.
 
-* A host has one port, so a server with two ports of 25 Gbit/s is two hosts: a flow uses one port, as with RDMA.
-* "Four ToRs connected via four 100Gbps links" to the Agg is read as four links of each ToR: that is as much as its sixteen
-  ports of 25 Gbit/s, as in section 2.3 (8 x 100 Gbit/s for 28.75 servers) and in the simulations.  With one link each, 50 % load
-  would need 152 % of it.  Two switches have at most one link here: the Agg is four switches with a link to every ToR.
-* Section 2.3's 230 servers are not a multiple of 16 ToRs: POD has 29 ports at every ToR, 232 servers.
-* Delays give section 5.1's base RTTs of the testbed, 5.4 us within a rack and 8.5 us across, for a packet of 1000 B.
-* The testbeds' buffers are not published; they have the simulations' 32 MB, "derived from real device configurations".
+Networks.  FAT_TREE is that of the simulations (section 5.1; buffers of 32 MiB, run.py).  The testbeds are in `_testbed`.
 
-Schemes.  HPCC is Algorithm 1 with section 5.1's eta 95 %, maxStage 5, W_AI 80 B, and T of 13 us or 9 us.  For the others,
-section 5.1 names sources instead of numbers; they have those of the authors' simulator (presets ns3), where the authors say that
-the paper used its `dcqcn` and `dcqcn_vwin`: timers of 300 us and 4 us as section 2.3's "vendor's default", increases of 5 and 50
-Mbit/s for each 25 Gbit/s, P_max 0.2.  ACKs share the queue of data, as there.  PFC pauses an ingress that holds more than 11 %
-of the free buffer (section 5.1).  Data packets carry 1000 B, and HPCC's 42 B of INT.
+Schemes.  HPCC of the simulations is that of run.py (preset ns3): maxStage 0, 50 Mbit/s of increase, which is section 5.1's W_AI
+of 80 B at its T of 13 us, eta 95 %.  The text has maxStage 5, which an author calls "a typo for the simulation" (issue 24 of
+the repository): (ours), beside it.  By that issue the testbed did run with maxStage 5: there HPCC is Algorithm 1 with section
+5.1's numbers and T of 9 us.  For the others section 5.1 names sources instead of numbers; they have those of the simulator
+(presets ns3), where the authors say that the paper used its `dcqcn` and `dcqcn_vwin` (issue 36): timers of 300 us and 4 us as
+section 2.3's "vendor's default", increases of 5 and 50 Mbit/s for each 25 Gbit/s, P_max 0.2.  ACKs share the queue of data, as
+there. PFC: "triggered when an ingress queue consumes more than 11% of the free buffer" (section 5.1) is an alpha of 1/8 in the
+simulator (third.cc), which is 1/9 of the buffer for one ingress; ports that are four times as fast as the servers' have 1/2,
+and each has 4096 B of its own.  The text says nothing of fast ports, so this is the testbeds' PFC, too; one alpha of 11 % at
+all ports is (ours), beside it in figure 11.  Data packets carry 1000 B, and HPCC's 42 B of INT.
 
-Traffic.  Flows of a Poisson process between any two hosts.  A load of X % is X % of the hosts' links, payload only, as in
-the authors' generator.  An incast is 60 random hosts that send 500 KB each to a random one (section 5.3), in a Poisson process
-that adds 2 % of the hosts' capacity, as an author explains.  No flow is added after the duration; those that have started finish.
+Traffic.  Flows of a Poisson process between any two hosts.  A load of X % is X % of the hosts' links, payload only, as in the
+authors' generator; figure 10's is in `_testbed`.  An incast is 60 random hosts that send 500 KB each to a random one (section
+5.3), in a Poisson process that adds 2 % of the hosts' capacity, as an author explains.  No flow is added after the duration;
+those that have started finish.
 
 Statistics.  A flow ends when its last ACK reaches the sender, as in the authors' simulator.  Slowdowns are shown for twenty
 groups of as many flows each by size, at the largest size of the group, as the authors' script does; flows of incasts are not
@@ -49,14 +50,12 @@ FAT_TREE: dict[str, Any] = {
     "rate": "100Gbps",
     "uplink_rate": "400Gbps",
     "delay": "1us",
-    "buffer": "32MB",
+    "buffer": "32MiB",
 }
-DELAYS = {"rate": "25Gbps", "uplink_rate": "100Gbps", "delay": "1.17us", "uplink_delay": "0.73us", "buffer": "32MB"}
-TESTBED: dict[str, Any] = {"kind": "leaf_spine", "hosts": 64, "tors": 4, "spines": 4, **DELAYS}
-POD: dict[str, Any] = {"kind": "leaf_spine", "hosts": 464, "tors": 16, "spines": 8, **DELAYS}
-RACK: dict[str, Any] = {"kind": "star", **{key: DELAYS[key] for key in ("rate", "delay", "buffer")}}
 T = {"100Gbps": "13us", "25Gbps": "9us"}
-PFC = {"alpha": 0.11, "reserve": 4096}
+# 1/8 at ports to servers, 1/2 at those between switches, which are four times as fast in every network here
+PFC = {"alpha": 0.125, "reserve": 4096, "rates": ["100Gbps", "400Gbps"], "rate_alpha": [0.5, 0.5], "host_alpha": [0.125, 0.125]}
+PFC_TEXT = {"alpha": 0.11, "reserve": 4096}  # section 5.1 to the letter
 INCAST = {"kind": "incast", "fan_in": 60, "size": "500KB", "load": 0.02, "load_on": "host", "arrivals": "exponential"}
 
 PERCENTILES = (50, 95, 99)
@@ -68,7 +67,7 @@ POINTS = 400  # of a CDF
 
 
 def schemes(rate: str) -> dict[str, Scheme]:
-    """Those of section 5.1 for hosts of this rate, by legend."""
+    """Those of section 5.1 by legend: of the simulations, whose hosts have 100 Gbit/s, or of the testbeds, with 25."""
     gbps = int(rate.removesuffix("Gbps"))
     dcqcn = {"name": VARIANTS["dcqcn"], "r_ai": f"{gbps // 5}Mbps", "r_hai": f"{2 * gbps}Mbps", "pfc": PFC}
     timely = {"name": VARIANTS["timely"], "delta": f"{gbps}Mbps", "r_hai": f"{5 * gbps}Mbps", "pfc": PFC}
@@ -78,7 +77,7 @@ def schemes(rate: str) -> dict[str, Scheme]:
         Scheme("DCQCN+win", {**dcqcn, "window": True}, nth=1),
         Scheme("TIMELY+win", {**timely, "window": True}, nth=1),
         Scheme("DCTCP", {"name": VARIANTS["dctcp"], "pfc": PFC}),
-        Scheme("HPCC", {"name": VARIANTS["hpcc"], "t": T[rate], "pfc": PFC}),
+        Scheme("HPCC", {"name": VARIANTS["hpcc"] if gbps == 100 else "hpcc", "t": T[rate], "pfc": PFC}),
     )
     return {scheme.legend: scheme for scheme in made}
 
@@ -162,11 +161,18 @@ def _percentiles(column: str) -> list[pl.Expr]:
     return [pl.col(column).quantile(p / 100, "linear").alias(name) for p, name in zip(PERCENTILES, _names())]
 
 
-def switch_samples(runs: Runs, label: str) -> pl.DataFrame:
-    """queue_bytes and sent (bytes since the sample before) of every egress port of a switch, while flows arrive."""
+def switch_samples(runs: Runs, label: str, between: bool = False) -> pl.DataFrame:
+    """queue_bytes and sent (bytes since the sample before) of every egress port of a switch, while flows arrive.
+
+    between  of those to other switches only
+    """
     tiers = runs.scan(label, "nodes").filter(pl.col("tier") > 0).select("node").collect()["node"]
     sent = (pl.col("tx_bytes") - pl.col("tx_bytes").shift(1).over("node", "port")).fill_null(0)
-    samples = runs.scan(label, "port_series").filter(pl.col("node").is_in(tiers.implode())).sort("node", "port", "time_ns")
+    samples = runs.scan(label, "port_series").filter(pl.col("node").is_in(tiers.implode()))
+    if between:
+        ports = runs.scan(label, "ports").filter(pl.col("peer").is_in(tiers.implode())).select("node", "port")
+        samples = samples.join(ports, on=["node", "port"], how="semi")
+    samples = samples.sort("node", "port", "time_ns")
     samples = samples.with_columns(sent=sent).filter(pl.col("time_ns") <= runs.summary(label)["duration_ns"])
     return samples.select("queue_bytes", "sent").collect()
 
@@ -174,15 +180,24 @@ def switch_samples(runs: Runs, label: str) -> pl.DataFrame:
 def queues(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
     """Panel queue: the CDF of the queue length, KB; queue p50, p95, p99; and, with "seen ", weighted by the bytes sent since
     the sample before: what a byte finds in front of it."""
-    samples = switch_samples(runs, f"{traffic}/{scheme.label}").sort("queue_bytes")
+    return _queues(switch_samples(runs, f"{traffic}/{scheme.label}"), traffic, scheme, "")
+
+
+def queues_between(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """The same of the ports between switches: panels "between queue", "between queue p50", "seen between queue p50", ..."""
+    return _queues(switch_samples(runs, f"{traffic}/{scheme.label}", between=True), traffic, scheme, "between ")
+
+
+def _queues(samples: pl.DataFrame, traffic: str, scheme: Scheme, which: str) -> pl.DataFrame:
+    samples = samples.sort("queue_bytes")
     length = samples["queue_bytes"].to_numpy() / 1e3
     share = np.concatenate([np.linspace(0, 0.99, POINTS), 1 - np.geomspace(0.01, 1e-5, POINTS // 4)])
-    parts = [rows(traffic, scheme, "queue", np.quantile(length, share, method="inverted_cdf"), share)]
+    parts = [rows(traffic, scheme, f"{which}queue", np.quantile(length, share, method="inverted_cdf"), share)]
     weights = samples["sent"].to_numpy().cumsum()
     for p, name in zip(PERCENTILES, _names()):
         seen = length[min(np.searchsorted(weights, weights[-1] * p / 100), len(length) - 1)]
-        parts.append(rows(traffic, scheme, f"queue {name}", [0], [np.quantile(length, p / 100, method="inverted_cdf")]))
-        parts.append(rows(traffic, scheme, f"seen queue {name}", [0], [seen]))
+        parts.append(rows(traffic, scheme, f"{which}queue {name}", [0], [np.quantile(length, p / 100, method="inverted_cdf")]))
+        parts.append(rows(traffic, scheme, f"seen {which}queue {name}", [0], [seen]))
     return pl.concat(parts)
 
 
@@ -221,10 +236,10 @@ def slowdown_axes(axes: Any, panel: str = "") -> None:
     axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({panel})" if panel else "FCT slowdown")
 
 
-def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme]) -> None:
+def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], panel: str = "queue") -> None:
     """The upper half of the CDF of queue lengths at switches."""
     for scheme in shown:
-        line = curve(data, traffic, scheme.legend, "queue")
+        line = curve(data, traffic, scheme.legend, panel)
         axes.plot(line["x"], line["y"], ds="steps-post", label=scheme.legend, **{**scheme.style, "marker": None})
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "", "100", ""])

@@ -88,10 +88,13 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         tails |= {f"{where}, {legend}": value(data, traffic, legend, panel) / ours for legend in shown if legend != "HPCC"}
         if traffic == LOAD:
             long = {legend: value(data, traffic, legend, "long p50") for legend in ("HPCC", "DCQCN")}
-    queue = fabric.queues(runs, LOAD, fig10.ALL["HPCC"])
+    queue = pl.concat(part(runs, LOAD, fig10.ALL["HPCC"]) for part in (fabric.queues, fabric.queues_between))
     paused = {legend: fabric.totals(runs, "incast", fig11.SCHEMES[legend]) for legend in (*OTHERS, "HPCC")}
     numbers = [
-        *(frames.rows(panel, "HPCC", [0], [value(queue, LOAD, "HPCC", panel)]) for panel in ("queue p50", "queue p99")),
+        *(
+            frames.rows(f"queue {p}", "HPCC", [0], [value(queue, LOAD, "HPCC", f"{fig10.READING.queue} {p}")])
+            for p in ("p50", "p99")
+        ),
         *(frames.rows("pfc", legend, [0], [value(data, "incast", legend, "pfc")]) for legend, data in paused.items()),
         frames.rows("long", "HPCC", [0], [long["HPCC"] / long["DCQCN"]]),
     ]

@@ -1,12 +1,12 @@
 """HPCC (SIGCOMM 2019), figure 2: timers of DCQCN's rate increase and decrease, T_i and T_d, with WebSearch at 30 %.
 
-Section 2.3 on its PoD of 230 servers, see `_fabric`: (a) slowdown at the 95th percentile without incast, (b) time paused by
-PFC and 95th percentile of the latency of short flows with 60-to-1 incasts that add 2 %.  The size of these is not published;
-500 KB, as in section 5.3.  Nor are the other parameters of DCQCN; they are those of `_fabric`, with alpha updated every 50 us
-for the timers of DCQCN's own paper, as in the authors' simulator.  The paper's are measurements of the hardware.  Flows arrive
-for 100 ms, some 25 000, with each of three seeds.
+Section 2.3 on its PoD of 230 servers, see `_fabric` and `_testbed`: (a) slowdown at the 95th percentile without incast, (b)
+time paused by PFC and 95th percentile of the latency of short flows with 60-to-1 incasts that add 2 %.  The size of these is
+not published; 500 KB, as in section 5.3.  Nor are the other parameters of DCQCN; they are those of `_fabric`, with alpha
+updated every 50 us for the timers of DCQCN's own paper, as in the authors' simulator.  The paper's are measurements of the
+hardware.  Flows arrive for 100 ms, some 25 000, with each of three seeds.
 
-Scale quick: the testbed of 64 ports for 10 ms, with incasts of 24 hosts every 5 ms.
+Scale quick: the testbed of section 5.1 for 10 ms, with incasts of 24 hosts every 5 ms.
 """
 
 from typing import Any
@@ -18,6 +18,7 @@ from penstock_papers.claims import OURS, Differs
 from penstock_papers.frames import Scheme
 from penstock_papers.hpcc import _fabric as fabric
 from penstock_papers.hpcc._fabric import curve, value
+from penstock_papers.hpcc._testbed import POD, TESTBED
 from penstock_papers.sentences import Numbers, ascending
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
@@ -39,7 +40,7 @@ def _scheme(increase: int, decrease: int, nth: int) -> Scheme:
 SCHEMES = [_scheme(increase, decrease, nth) for nth, (increase, decrease) in enumerate(TIMERS)]
 DURATION = {"quick": "10ms", "paper": "100ms"}
 SEEDS = {"paper": 3}
-NETWORK = {"quick": fabric.TESTBED, "paper": fabric.POD}
+NETWORK = {"quick": TESTBED, "paper": POD}
 INCAST = {"quick": {"kind": "incast", "fan_in": 24, "size": "500KB", "every": "5ms"}, "paper": fabric.INCAST}
 LOAD = 0.3
 DIFFERS: dict[str, Differs] = {}

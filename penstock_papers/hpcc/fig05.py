@@ -2,11 +2,11 @@
 
 The scheme itself, in the simulator: two flows start at line rate to one host (a switch, 100 Gbit/s and 1 us per link, as in
 figure 6), with the reaction to every ACK (equation 3) and with the reference window (equation 4); eta = 1 and W_AI = 0, as in
-the figure. The queue grows until the first ACKs are back. The ACKs of the packets that a sender had in flight by then, one
-window of them, all tell of "almost the same set of packets and queues". Two flows are twice what the link takes, so one right
-reaction to all of them halves the window, as in the paper's figure. Algorithm 1 only records the first ACK, and averages U over
-a round trip; so the window falls in many small steps rather than in one, and two ACKs make no factor of 4, which the paper
-has: a window of ACKs does, (ours).
+the figure, which is drawn and not simulated. The queue grows until the first ACKs are back. The ACKs of the packets that a
+sender had in flight by then, one window of them, all tell of "almost the same set of packets and queues". Two flows are twice
+what the link takes, so one right reaction to all of them halves the window, as in the paper's figure. Algorithm 1 only records
+the first ACK, and averages U over a round trip; so the window falls in many small steps rather than in one, and two ACKs make
+no factor of 4, which the paper has: a window of ACKs does, (ours).
 
 Beside it, by hand (ours), the five unit-sized packets of the figure: P1, P2, P5 of sender S1 and P3, P4 of S2 in one egress
 buffer. One packet leaves per slot and S2 sends one per slot, so each packet of S1 leaves 4 behind and its ACK says qLen = 4.

@@ -1,6 +1,7 @@
 """HPCC (SIGCOMM 2019), figure 9: four micro-benchmarks of HPCC and DCQCN on the testbed, over time.
 
-Section 5.2, at one rack of the testbed (25 Gbit/s, base RTT 5.4 us, see `_fabric`):
+Section 5.2, at one rack of the testbed (25 Gbit/s, base RTT 5.4 us, see `_testbed`); HPCC has the testbed's maxStage 5
+(`_fabric`):
 
 (a, b)  Long-Short: a long flow at line rate; 1 ms later a short flow of 1 MB to the same receiver
 (c, d)  Incast: seven senders start at the same time towards the receiver of a long flow.  The size of their flows is not
@@ -23,6 +24,7 @@ from penstock_papers.claims import MORE, OURS, Differs
 from penstock_papers.frames import Scheme
 from penstock_papers.hpcc import _fabric as fabric
 from penstock_papers.hpcc._fabric import curve, value
+from penstock_papers.hpcc._testbed import RACK
 from penstock_papers.hpcc.fig14 import jain
 from penstock_papers.sentences import Numbers, about, ascending, within
 from penstock_papers.style import BLUE, DASHES, GREEN, ORANGE, PAGE, PURPLE, figure, legend_above, lettered
@@ -150,7 +152,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(hosts: int, flows: list[Any], end_ms: float, sample: str, flow_series: bool = True) -> Spec:
     table = fabric.spec(
-        {**fabric.RACK, "hosts": hosts},
+        {**RACK, "hosts": hosts},
         SCHEMES,
         [{"kind": "list", "flows": flows}],
         f"{end_ms:g}ms",

@@ -120,7 +120,7 @@ SWAPPED = [
     ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),
     ("fig11", fig11.STATIC, fig11.DYNAMIC, {"dynamic", "memory"}),
     ("fig04_switch", "lossy", "Backdraft", {"speed", "no-loss", "goodput", "full"}),
-    ("fig09_homa", fig09_homa.BESS, fig09_homa.BACKDRAFT, {"no-loss-200b", "no-loss-5kb"}),
+    ("fig09_homa", *fig09_homa.JUDGED, {"no-loss-200b", "no-loss-5kb"}),
     ("fig10", fig10.BP, fig10.DQ, {"no-loss", "loss", "dpfq"}),
     ("fig10", fig10.ON, fig10.LOSSY, {"no-loss", "loss", "slower"}),
     ("fig12", fig12.SHORT, fig12.DPFQ, {"no-pause", "pauses", "growth", "goodput", "tail-short"}),
@@ -155,6 +155,21 @@ SWAPPED = [
 def test_claims_fail_when_schemes_change_places(id, one, other, expected, measured):
     _, data = measured(id)
     assert failed(id, data.with_columns(pl.col("series").replace({one: other, other: one}))) >= expected
+
+
+def test_homa_s_timers_are_those_of_the_code_that_is_cited():
+    """src/TransportImpl.cc: BASE_TIMEOUT_US 2000, RESEND_INTERVAL the same, PING_INTERVAL three times it; the text has ours."""
+    assert {fig09_homa.SERIES[series].resend_ns for series in fig09_homa.JUDGED} == {2e6}
+    assert {fig09_homa.SERIES[series].resend_ns for series in fig09_homa.TEXT} == {2e3}
+    for figure, end, ours in (
+        (fig04, f"/{fig04.HOMA.legend}", fig04.HOMA_TEXT.legend),
+        (fig05, f", {fig05.HOMA}", fig05.HOMA_TEXT),
+    ):
+        specs = figure.specs("paper")
+        found = [spec for label, spec in specs.items() if label.endswith(end)]
+        tables = [spec["scheme"] if isinstance(spec["scheme"], dict) else spec["scheme"][0] for spec in found]
+        assert {(table["homa"]["resend"], spec["host"]["rto"]) for table, spec in zip(tables, found)} == {("2ms", "6ms")}
+        assert "(ours)" in ours and len([label for label in specs if label.endswith(ours)]) == len(found) > 1
 
 
 def test_loss_that_costs_nothing_fails(measured):

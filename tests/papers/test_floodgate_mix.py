@@ -11,8 +11,8 @@ from penstock_papers import EXPERIMENTS, framework
 from penstock_papers import cache as store
 from penstock_papers.claims import judge
 from penstock_papers.floodgate import _setup as setup
-from penstock_papers.floodgate import fig08, fig09, fig11, fig22, table2
-from penstock_papers.floodgate._mix import ALPHA_1, STATISTICS, TRIO
+from penstock_papers.floodgate import fig08, fig09, fig11, fig20, fig22, table2
+from penstock_papers.floodgate._mix import STATISTICS, TEXT, TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, HOPS, WORKLOADS
 from penstock_papers.registry import SCALES
 
@@ -70,6 +70,34 @@ def test_the_figures_share_their_runs():
     assert all(len(keys[id] - keys["fig08"]) == (id == "table2") for id in keys) and len(keys["fig08"]) == 36
 
 
+def test_pfc_is_that_of_the_authors_simulator():
+    """Its third.cc: a shift of 2, one less for each doubling of the hosts' rate; 8 rate x delay of headroom, BUFFER_SIZE 20."""
+
+    def shift(rate, nic):
+        found = 2
+        while rate > nic and found > 0:
+            found, rate = found - 1, rate // 2
+        return found
+
+    at = dict(zip(setup.PFC["rates"], setup.PFC["rate_alpha"]))
+    for nic, rates in ((100, (100, 200, 400)), (10, (10, 20))):
+        for rate in rates:
+            assert at.get(f"{rate}Gbps", setup.PFC["alpha"]) == 2.0 ** -shift(rate, nic)
+    assert (setup.PFC["headroom"], setup.PFC["reserve"], setup.FABRIC["buffer"]) == (8, 4096, "20MiB")
+    assert len(setup.PFCS) == 6 and next(iter(setup.PFCS.values())) == (setup.PFC, "20MiB")
+    assert all(one["pfc"] is setup.PFC for one in setup.CONTROLS.values())
+
+
+def test_flows_that_share_an_entry_of_the_flow_table():
+    """Three flows to host 0 of which two are together, one to host 20; one entry, then so many that none is shared."""
+    rows = [(0, 0, 0.0, 10.0), (1, 0, 5.0, 20.0), (2, 0, 10.0, 30.0), (3, 20, 0.0, 30.0), (4, 0, 0.0, None)]
+    flows = pl.DataFrame(rows, schema=["flow_id", "dst", "start_ns", "finish_ns"], orient="row")
+    assert fig20.sharing(flows, 1, 1) == 2 and fig20.sharing(flows, 10**6, 1) == 1
+    crowd = pl.DataFrame({"flow_id": range(100), "dst": [0] * 100, "start_ns": [0.0] * 100, "finish_ns": [1.0] * 100})
+    found = [fig20.sharing(crowd, entries, 1) for entries in (1, 10, 100, 10_000)]
+    assert found[0] == 100 and found == sorted(found, reverse=True) and 10 < found[1] < 30 and found[3] <= 2
+
+
 def made_up(panels):
     """data.parquet of {panel: {series: {traffic: y}}}."""
     return pl.concat(
@@ -94,7 +122,7 @@ def test_figure_2_names_the_flows_that_starve():
 
     def data(begin, dip, held):
         frames = [setup.rows("pfc", DCQCN.legend, [0], [5.0]), setup.rows("pfc", FLOODGATE.legend, [0], [held])]
-        for name, start, level in ((DCQCN.legend, 1.8, 30.0), (ALPHA_1.legend, 1.8, 30.0), (FLOODGATE.legend, begin, dip)):
+        for name, start, level in ((DCQCN.legend, 1.8, 30.0), (TEXT.legend, 1.8, 30.0), (FLOODGATE.legend, begin, dip)):
             times, both = lines(start, level)
             frames += [setup.rows("throughput", name, times, y, kind) for kind, y in both.items()]
         return pl.concat(frames)
@@ -105,7 +133,6 @@ def test_figure_2_names_the_flows_that_starve():
         "at-once",
         "starved",
         "downgrade",
-        "downgrade-alpha",
         "steady",
         "pfc",
     }
@@ -147,7 +174,7 @@ def test_table_2_is_judged_cell_by_cell():
         for i, tier in enumerate(table2.TIERS):
             frames[tier] = {name: dict.fromkeys(WORKLOADS, with_it) for name in WITH}
             frames[tier][DCQCN.legend] = {workload: float(cells[i]) for workload, cells in printed.items()}
-            frames[tier][ALPHA_1.legend] = {"web_server": 1.0}
+            frames[tier][TEXT.legend] = {"web_server": 1.0}
         return made_up(frames)
 
     assert failed("table2", data(table2.PRINTED, 0.0)) == set()

@@ -9,6 +9,7 @@ from penstock_net.spec import parse_spec
 from penstock_papers import EXPERIMENTS, framework, reproduce
 from penstock_papers.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, OURS, PASS, stale_differences
 from penstock_papers.hpcc import _fabric as fabric
+from penstock_papers.hpcc import _testbed as testbed
 from penstock_papers.hpcc import abstract, fig02, fig03, fig09, fig10, fig11
 from penstock_papers.registry import SCALES
 
@@ -45,23 +46,85 @@ def built(fabric_table):
 
 
 def test_networks_have_the_paper_s_numbers():
-    tree, testbed, pod = (built(table) for table in (fabric.FAT_TREE, fabric.TESTBED, fabric.POD))
+    tree, bed, pod = (built(table) for table in (fabric.FAT_TREE, testbed.TESTBED, testbed.POD))
     assert (tree.hosts, tree.switches) == (320, 16 + 20 + 20) and np.bincount(tree.tier).tolist() == [320, 20, 20, 16]
-    assert testbed.hosts == 2 * 32 and pod.hosts == 2 * 232
+    assert np.bincount(bed.tier).tolist() == [32, 4, 1] and np.bincount(pod.tier).tolist() == [232, 16, 8]
     assert tree.capacity_bps("host") == 320 * 100e9
-    assert np.bincount(pod.tier).tolist() == [464, 16, 8]
-    for topo in (tree, testbed, pod):  # nothing is oversubscribed
+    for topo in (tree, pod):  # nothing is oversubscribed
         assert topo.capacity_bps("core") >= topo.capacity_bps("host")
-    assert testbed.capacity_bps("core") == testbed.capacity_bps("host") == 64 * 25e9
+    assert (bed.capacity_bps("core"), bed.capacity_bps("host")) == (4 * 100e9, 64 * 25e9)
+
+
+def test_servers_of_the_testbed_are_at_two_tors_and_a_tor_has_one_link_to_the_agg():
+    """Section 5.1: 16 servers at ToR1 and ToR2, 16 at ToR3 and ToR4."""
+    topo = built(testbed.TESTBED)
+    at = {}
+    for a, b in topo.links[["a", "b"]].tolist():
+        at.setdefault(a, []).append(b)
+    tors, agg = [32, 33, 34, 35], 36
+    assert [at[host] for host in range(32)] == [tors[:2]] * 16 + [tors[2:]] * 16
+    assert [at[tor] for tor in tors] == [[agg]] * 4
+
+
+@pytest.mark.parametrize("name", testbed.READINGS)
+def test_a_reading_of_the_testbed_has_the_load_that_it_says(name):
+    """From the flows: of both tiers, or of the servers' links; what crosses is counted by hand."""
+    reading = testbed.READINGS[name]
+    spec = parse_spec(fig10.of_reading(reading, "paper")["50 %"])
+    topo = spec.build_topology()
+    flows = spec.build_flows(topo)
+    side = flows.src // 16 != flows.dst // 16  # racks of NICs, pairs of servers: 16 ends each
+    seconds = spec.duration_ps / 1e12
+    servers = flows.bytes.sum() * 8 / seconds / topo.capacity_bps("host")
+    uplinks = flows.bytes[side].sum() * 8 / seconds / (4 * reading.links * 100e9)
+    assert topo.capacity_bps("core") == 4 * reading.links * 100e9
+    assert (servers + uplinks) / 2 if reading.load == "tiers" else servers == pytest.approx(0.5, rel=0.03)
+    assert uplinks / servers == pytest.approx(reading.uplinks, rel=0.03) and uplinks < 1
+
+
+def test_readings_are_those_that_the_uplinks_can_carry():
+    assert len(testbed.READINGS) == 12 and testbed.READINGS["servers, 1 link, tiers, all ports"] == testbed.DRAWN
+    too_much = testbed.Reading("servers", 1, "hosts")
+    assert too_much.of_hosts(0.5) * too_much.uplinks > 1 and too_much not in testbed.READINGS.values()
+    probe = testbed.READINGS["NICs, 1 link, tiers, all ports"]
+    assert (probe.of_hosts(0.5), probe.of_hosts(0.5) * probe.uplinks) == (
+        pytest.approx(0.247, abs=1e-3),
+        pytest.approx(0.753, abs=1e-3),
+    )
+
+
+def test_pfc_is_that_of_the_authors_simulator():
+    """Its third.cc: a shift of 3, one less for each doubling of the servers' rate; other ports of the same rate keep it."""
+
+    def shift(rate, nic):
+        found = 3
+        while rate > nic and found > 0:
+            found, rate = found - 1, rate // 2
+        return found
+
+    pfc = fabric.PFC
+    at = dict(zip(pfc["rates"], zip(pfc["rate_alpha"], pfc["host_alpha"])))
+    for nic, uplink in ((100, 400), (25, 100)):
+        assert at[f"{uplink}Gbps"][0] == 2.0 ** -shift(uplink, nic)
+        assert at.get(f"{nic}Gbps", (0, pfc["alpha"]))[1] == 2.0 ** -shift(nic, nic)
+    assert pfc["reserve"] == 4096 and 1 / (1 + 1 / pfc["alpha"]) == pytest.approx(0.11, abs=0.002)
+
+
+def test_the_simulations_have_the_authors_maxstage_and_the_testbed_the_text_s():
+    for figure, stage, beside in ((fig11, 0, 5), (fig10, None, 0)):
+        found = {table["label"]: table for spec in figure.specs("paper").values() for table in spec["scheme"]}
+        hpcc = {label: table for label, table in found.items() if table["name"].startswith("hpcc")}
+        assert hpcc["HPCC"]["name"] == ("hpcc:ns3" if stage == 0 else "hpcc") and "max_stage" not in hpcc["HPCC"]
+        assert [table["max_stage"] for table in hpcc.values() if "max_stage" in table] == [beside]
 
 
 @pytest.mark.parametrize(
     ("network", "dst", "low", "high"),
-    [("TESTBED", 1, 5.35, 5.4), ("TESTBED", 63, 8.45, 8.5), ("RACK", 1, 5.35, 5.4), ("FAT_TREE", 319, 12, 13)],
+    [("TESTBED", 1, 5.35, 5.4), ("TESTBED", 31, 8.45, 8.5), ("RACK", 1, 5.35, 5.4), ("FAT_TREE", 319, 12, 13)],
 )
 def test_base_rtts_are_the_paper_s(network, dst, low, high):
     """Us, of a packet of 1000 B and its ACK; T, which HPCC is given, is a little longer."""
-    table = getattr(fabric, network) | ({"hosts": 9} if network == "RACK" else {})
+    table = getattr(fabric if network == "FAT_TREE" else testbed, network) | ({"hosts": 9} if network == "RACK" else {})
     spec = parse_spec(fabric.spec(table, [DCQCN], [{"kind": "list", "flows": [[0, dst, "1000B", "0s"]]}], "20us"))
     topo = spec.build_topology()
     run = spec.simulate(spec.schemes[0], topo, spec.build_flows(topo))
@@ -79,7 +142,7 @@ def offered(spec):
 
 @pytest.mark.parametrize(
     ("figure", "label", "load"),
-    [(fig02, "plain", 0.3), (fig03, "50 %", 0.5), (fig10, "30 %", 0.3), (fig10, "50 %", 0.5), (fig11, "plain", 0.5)],
+    [(fig02, "plain", 0.3), (fig03, "50 %", 0.5), (fig11, "plain", 0.5)],
 )
 def test_loads_are_those_of_the_hosts_links(figure, label, load):
     assert offered(parse_spec(figure.specs("paper")[label])) == {"poisson": pytest.approx(load, rel=0.04)}
@@ -108,10 +171,10 @@ def test_specs_share_queues_and_pfc(id, scale):
         assert spec.host.ack_priority == "data"
         for scheme in table["scheme"]:
             if scheme["pfc"]:
-                assert scheme["pfc"]["alpha"] == 0.11 or scheme["label"] == fig11.HALF.label
+                assert scheme["pfc"] == fabric.PFC or scheme["label"] == fig11.ELEVEN.label
             else:  # section 5.3: GBN and IRN without PFC
                 assert id == "hpcc/fig12" and not scheme["label"].endswith("PFC")
-            wanted = fabric.T[table["topology"]["rate"]] if scheme["name"].split("+")[0] == "hpcc" else None
+            wanted = fabric.T[table["topology"]["rate"]] if scheme["name"].split("+")[0].split(":")[0] == "hpcc" else None
             assert scheme.get("t") == wanted
 
 
@@ -166,7 +229,7 @@ def test_groups_have_as_many_flows_and_leave_incasts_out():
 def test_queues_by_samples_and_by_bytes(monkeypatch):
     """Nine of ten samples are empty, but two thirds of the bytes find 8 KB in front of them."""
     samples = pl.DataFrame({"queue_bytes": [0] * 9 + [8000], "sent": [100] * 9 + [1800]})
-    monkeypatch.setattr(fabric, "switch_samples", lambda runs, label: samples)
+    monkeypatch.setattr(fabric, "switch_samples", lambda runs, label, between=False: samples)
     data = fabric.queues(Made(), "t", HPCC)
     found = {
         panel: fabric.value(data, "t", "HPCC", panel) for panel in ("queue p50", "queue p95", "seen queue p50", "seen queue p95")
@@ -177,8 +240,10 @@ def test_queues_by_samples_and_by_bytes(monkeypatch):
 def test_samples_are_of_switches_and_of_the_arrivals():
     rows = [(0, 0, 0, 50, 10), (1, 0, 0, 7, 100), (1, 0, 500, 8, 150), (1, 0, 1500, 9, 950), (1, 1, 500, 4, 30)]
     series = pl.DataFrame(rows, schema=["node", "port", "time_ns", "queue_bytes", "tx_bytes"], orient="row")
-    runs = Made(nodes=pl.DataFrame({"node": [0, 1], "tier": [0, 1]}), port_series=series)
+    ports = pl.DataFrame({"node": [0, 1, 1], "port": [0, 0, 1], "peer": [1, 0, 2]})
+    runs = Made(nodes=pl.DataFrame({"node": [0, 1, 2], "tier": [0, 1, 2]}), port_series=series, ports=ports)
     assert fabric.switch_samples(runs, "").rows() == [(7, 0), (8, 50), (4, 0)]
+    assert fabric.switch_samples(runs, "", between=True).rows() == [(4, 0)]  # port 1 leads to a switch
 
 
 def test_totals_by_hand():
@@ -211,13 +276,15 @@ def test_fair_shares_end_one_second_after_another():
     assert [flow[3] for flow in flows] == ["0ms", "1000ms", "2000ms", "3000ms"]
 
 
-def test_the_least_gain_is_over_sizes_and_schemes():
+def test_a_gain_is_the_mean_over_the_sizes_and_its_worst_point_is_beside_it():
     lines = {name: [(100, 4.0), (120_000, 6.0), (10**6, 1.0)] for name in fig11.OTHERS} | {
         "HPCC": [(100, 2.0), (120_000, 2.0), (10**6, 5)]
     }
     lines["DCTCP"] = [(100, 8.0), (120_000, 3.0), (10**6, 1.0)]
     parts = [fabric.rows("t", fig11.SCHEMES[name], "p95", *zip(*points)) for name, points in lines.items()]
-    assert fig11._least_gain(pl.concat(parts), "t", "DCTCP") == 1.5
+    data = pl.concat(parts)
+    assert fig11._gain(data, "t", "DCTCP", least=True) == 1.5
+    assert fig11._gain(data, "t", "DCTCP") == pytest.approx((4 * 1.5) ** 0.5)
 
 
 def test_what_is_ours_is_not_the_paper_s(cache):
@@ -240,6 +307,7 @@ def test_the_abstract_s_factors_by_hand(monkeypatch):
 
     monkeypatch.setattr(fabric, "slowdowns", slowdowns)
     monkeypatch.setattr(fabric, "queues", queues)
+    monkeypatch.setattr(fabric, "queues_between", lambda runs, traffic, scheme: queues(runs, traffic, scheme).clear())
     monkeypatch.setattr(fabric, "totals", lambda runs, traffic, scheme: fabric.rows(traffic, scheme, "pfc", [0], [0.0]))
     data = abstract.measure({}, "quick")
     assert data.filter(pl.col("panel") == "fct").height == 6

@@ -6,12 +6,12 @@ from functools import partial
 
 import polars as pl
 import pytest
-from fake import experiment, run, with_runs
+from fake import SPEC, experiment, run, with_runs
 from made import ascending, holds, within
 
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
-from penstock_papers import everything, framework, records, verdicts
+from penstock_papers import everything, framework, pages, records, verdicts
 from penstock_papers.changes import changes
 from penstock_papers.claims import OURS
 
@@ -42,6 +42,17 @@ def test_only_what_simulates_makes_a_record_one_of_other_code(tmp_path, simulate
     assert found["schemes"] == ["bfc", "dqa", "hpcc", "pfc", "telemetry"] and not records.other_code(found)
     monkeypatch.setattr(records, "code_hash", lambda schemes: f"another simulator of {sorted(schemes)}")
     assert records.other_code(found) and records.verdicts({"quick": found}) == records.verdicts({"quick": found | {"code": ""}})
+
+
+def test_a_record_of_another_set_up_is_known_and_said_on_its_page(tmp_path, simulated, monkeypatch):
+    folder = tmp_path / "records"
+    run(with_runs(), tmp_path / "out", record=folder)
+    found = records.load(folder)[ID]["quick"]
+    other = {**SPEC, "workload": [{"kind": "poisson", "sizes": "google", "load": 0.4}]}
+    for experiments, changed in ((with_runs(), False), (with_runs(lambda scale: {"base": other}), True)):
+        assert records.other_set_up(experiments[ID], found) == changed
+        monkeypatch.setattr(pages, "EXPERIMENTS", experiments)
+        assert ("set-up has changed since" in next(pages.of_scale(ID, found))) == changed
 
 
 def test_what_is_no_record_is_refused(tmp_path):

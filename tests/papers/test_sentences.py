@@ -33,6 +33,12 @@ def test_a_number_lies_in_its_band_or_not():
         (about("a", "goodput, gain", "5x", 5, gain=True), 2.5, 10, TWICE),
         (as_said("a", "slowdown, ratio", "much lower", "much"), 1.5, None, '"much": a factor of 1.5 or more'),
         (as_said("a", "slowdown, ratio", "Similar tails", "similar"), 0.8, 1.25, '"similar": a factor from 0.8 to 1.25'),
+        (
+            as_said("a", "slowdown, ratio", "a little larger", "slightly", said="a little", read=0.05),
+            1 / 1.05,
+            1.2 * 1.05,
+            '"a little" as "slightly": a factor from 1 to 1.2, and 5%, as well as a curve can be read',
+        ),
     ],
 )
 def test_bands_by_hand(row, low, high, why):
@@ -48,6 +54,8 @@ def test_bands_that_say_nothing_are_refused():
         within("a", "b", "c", 1, why="")
     with pytest.raises(ValueError, match='have no "much"'):
         as_said("a", "b", "a little lower", "much")
+    with pytest.raises(ValueError, match='have no "a bit"'):
+        as_said("a", "b", "a little lower", "slightly", said="a bit")
 
 
 def test_the_text_names_what_the_number_is_of():
