@@ -491,9 +491,6 @@ cdef extern from "state.h" nogil:
     int32_t hash31(int64_t number, int64_t seed)
     int32_t pick(int32_t hash, int32_t seed, int32_t n)
 
-ctypedef void (*FlowVerb)(Node*, Flow*) noexcept nogil
-cdef extern from "state.h" nogil:
-    FlowVerb apart(FlowVerb verb)
 include "answers.pxd"        # acknowledgements of several packets
 
 # Element of a table, by reference.
