@@ -143,6 +143,16 @@ def test_a_fetch_waits_for_what_is_written(tmp_path):
     assert rows[1][:2] == (0, 55 * US) and run.requests["fetched_tokens"].to_list() == [0, 0]
 
 
+def test_a_fetch_waits_for_all_who_write(tmp_path):
+    """The blocks of the third request come from the first, long ago, and from the second, which has just computed them."""
+    requests = [(0, 55, range(5)), (1000, 105, range(10)), (1060, 105, range(10))]
+    run, _ = served(tmp_path, requests, prefill=3, decode=2, store=1, assign="in_turn")
+    stored = run.flows.filter(pl.col("class") == "inference/store").sort("start_ns")
+    first, fetched, second, last = stored.iter_rows(named=True)
+    assert [row["bytes"] for row in (first, fetched, second, last)] == [50_000, 50_000, 50_000, 100_000]
+    assert first["finish_ns"] < fetched["start_ns"] < second["start_ns"] < second["finish_ns"] <= last["start_ns"]
+
+
 def test_experts_exchange_by_step():
     """25 000 B by shares 1, 1/2, 1/3, 1/4: to the experts, back, and on."""
     given = {"rate": 100.0, "input_tokens": 5, "output_tokens": 5, "duration": "100ms", "requests": 1, **SMALL}
