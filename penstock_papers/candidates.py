@@ -30,14 +30,10 @@ def _patched(experiment: Experiment, unknown: Unknown, candidate: Candidate, sca
 
 
 def differences(unknown: Unknown, experiment: Experiment) -> list[Difference]:
-    """Where the specs of a figure are not those of the chosen candidate, at any of its scales."""
-    patches = unknown.candidates[unknown.chosen].patches
-    found: dict[str, Difference] = {}
-    for scale in experiment.scales:
-        specs = experiment.specs(scale) if experiment.specs and scale != "real" else {}
-        for each in apply(patches, experiment.id, specs, unknown.beside)[1]:
-            found.setdefault(str(each), each)
-    return list(found.values())
+    """Where the specs of a figure, at scale paper if it has that, are not those of the chosen candidate."""
+    scale = "paper" if "paper" in experiment.scales else experiment.scales[0]
+    specs = experiment.specs(scale) if experiment.specs else {}
+    return apply(unknown.candidates[unknown.chosen].patches, experiment.id, specs, unknown.beside)[1]
 
 
 def unsettled(unknowns: Iterator[Unknown] | tuple[Unknown, ...], experiments: Mapping[str, Experiment]) -> Iterator[str]:
