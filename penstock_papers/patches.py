@@ -2,7 +2,7 @@
 
     {at = "scheme.dcqcn", keys = {window = true}}             tables of schemes that have this part; "variant" is its preset
     {at = "scheme.hpcc", variant = "ns3", labels = ["hpcc*"]}    those with these labels
-    {at = "topology", keys = {spines = 1}}                    also "host", "run", "measure"
+    {at = "topology", keys = {spines = 1}}                    also "host", "run", "measure"; "table" replaces all keys
     {at = "workload.poisson", times = {load = 0.88}}          workloads of this kind; `times` multiplies a number
     figures = ["bfc/fig12"], specs = ["load*"]                of these figures and specs only; default: all
 
@@ -50,6 +50,7 @@ class Patch:
     keys: Mapping[str, Any] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
     variant: str | None = None
+    table: Mapping[str, Any] | None = None
     figures: tuple[str, ...] = ()
     specs: tuple[str, ...] = ("*",)
     labels: tuple[str, ...] = ("*",)
@@ -57,7 +58,7 @@ class Patch:
     @classmethod
     def of(cls, table: Mapping[str, Any], where: str) -> "Patch":
         """The patch of a table.  SpecError: it has another key, no place, or sets nothing."""
-        allowed = ("at", "keys", "times", "variant", "figures", "specs", "labels")
+        allowed = ("at", "keys", "times", "variant", "table", "figures", "specs", "labels")
         for key in table:
             if key not in allowed:
                 raise SpecError("there is no such key", path=f"{where}.{key}", remedy=nearest(key, allowed))
@@ -67,10 +68,12 @@ class Patch:
             raise SpecError("is no place in a spec", path=f"{where}.at", value=at, remedy=f"one of {', '.join(PLACES)}")
         if kind != "scheme" and ("variant" in table or "labels" in table):
             raise SpecError("only schemes have variants and labels", path=where, value=at, remedy='at = "scheme.NAME"')
-        if not any(key in table for key in ("keys", "times", "variant")):
-            raise SpecError("sets nothing", path=where, value=at, remedy="give keys, times or a variant")
+        if "table" in table and at not in SECTIONS:
+            raise SpecError("only a section has a table", path=where, value=at, remedy=f"at is one of {', '.join(SECTIONS)}")
+        if not any(key in table for key in ("keys", "times", "variant", "table")):
+            raise SpecError("sets nothing", path=where, value=at, remedy="give keys, times, a variant or a table")
         lists = {key: tuple(table[key]) for key in ("figures", "specs", "labels") if key in table}
-        return cls(at, table.get("keys", {}), table.get("times", {}), table.get("variant"), **lists)
+        return cls(at, table.get("keys", {}), table.get("times", {}), table.get("variant"), table.get("table"), **lists)
 
     def changes(self, figure: str, label: str, spec: Spec, beside: Sequence[str], note: Callable[[str, Any, Any], None]) -> Spec:
         """The spec with the patch, which is not changed itself; `note` is told every key that changes: where, before, after."""
@@ -90,6 +93,10 @@ class Patch:
         """A table of keys that mean what they say."""
         wanted = {**self.keys, **{key: round(factor * table[key], 6) for key, factor in self.times.items() if key in table}}
         found = dict(table)
+        if self.table is not None:
+            wanted = {**self.table, **wanted}
+            for key in [key for key in table if key not in wanted]:
+                note(f"{where}.{key}", found.pop(key), None)
         for key, value in wanted.items():
             if not same(table.get(key), value):
                 note(f"{where}.{key}", table.get(key), value)

@@ -220,6 +220,10 @@ def test_workloads_are_patched_by_kind_and_specs_by_name():
     made, found = apply([patch], "mine/fig01", {"a": spec, "b1": spec})
     assert [w["load"] for w in made["a"]["workload"]] == [0.25, 0.5] and made["b1"] == spec and len(found) == 1
     assert spec["workload"][0]["load"] == 0.5, "the figure's own spec"
+    whole = Patch.of({"at": "topology", "table": {"kind": "star", "hosts": 8}}, "set")
+    made, found = apply([whole], "mine/fig01", {"a": spec})
+    assert made["a"]["topology"] == {"kind": "star", "hosts": 8}
+    assert {each.where for each in found} == {"topology.rate", "topology.delay", "topology.hosts"}
     assert same("20MB", 20_000_000) and same("1us", "1000ns") and not same("20MB", "20MiB") and not same(1, True)
 
 
