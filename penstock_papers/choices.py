@@ -50,12 +50,14 @@ def beginning(paper: str, known: Records) -> Iterator[str]:
 def _row(unknown: Unknown) -> Iterator[str]:
     """unknown | candidates and their sources | chosen | by | figures"""
     yield f"**{unknown.name}**: {unknown.question}"
-    yield " × ".join("<br>".join(f"`{each.name}`: {each.source}" for each in axis) for axis in unknown.axes)
+    yield "<br>× ".join("<br>".join(f"`{each.name}`: {each.source}" for each in axis) for axis in unknown.axes)
     yield f"`{unknown.chosen}`: {unknown.why}"
     yield f"[{CALIBRATION}](#calibration-{unknown.name})" if unknown.chooser else unknown.by
     figures = [f"[{id.split('/')[1]}](#{id.replace('/', '-')})" for id in unknown.figures]
-    later = "; ".join(f"not yet: {id.split('/')[1]} ({why})" for id, why in unknown.not_yet.items())
-    yield ", ".join(figures) + (f"; {later}" if later else "")
+    reasons: dict[str, list[str]] = {}
+    for id, why in unknown.not_yet.items():
+        reasons.setdefault(why, []).append(id.split("/")[1])
+    yield "; not yet: ".join([", ".join(figures), *(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())])
 
 
 def calibration(unknown: Unknown) -> Iterator[str]:
