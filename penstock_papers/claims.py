@@ -3,17 +3,18 @@
 An experiment has a table of claims without their numbers, see sentences.py.
 
 Verdicts: PASS, the claim holds; FAIL, it does not; DIFFERS, it does not, the reason is known, and our number is the
-predicted one; OPEN, the confidence interval over seeds lies on both sides of an end of the band; - (NOT_JUDGED).
+predicted one; OPEN, the confidence interval over seeds lies on both sides of an end of the band; CALIBRATED, it holds, and
+chooses between the candidates of an unknown (penstock_papers/unknowns.py), so that it is no result; - (NOT_JUDGED).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock_net.results.intervals import Interval, interval
 
-PASS, FAIL, DIFFERS, OPEN, NOT_JUDGED = "PASS", "FAIL", "DIFFERS", "OPEN", "-"
+PASS, FAIL, DIFFERS, OPEN, CALIBRATED, NOT_JUDGED = "PASS", "FAIL", "DIFFERS", "OPEN", "CALIBRATED", "-"
 FROM_PAPER, OURS = "paper", "ours"
 MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
 TWICE = "half and double of the paper's number"
@@ -155,9 +156,13 @@ def _over_seeds(claims: list[Claim]) -> Claim:
     )
 
 
-def judge(claims: Iterable[Claim], scale: str, differs: Mapping[str, Differs]) -> list[Claim]:
-    """The claims with their verdicts. At scale quick only those marked `quick` are judged."""
-    return [replace(claim, verdict=_verdict(claim, scale, differs.get(claim.id))) for claim in claims]
+def judge(claims: Iterable[Claim], scale: str, differs: Mapping[str, Differs], calibrated: Collection[str] = ()) -> list[Claim]:
+    """The claims with their verdicts. At scale quick only those marked `quick` are judged.
+
+    calibrated: ids of those that choose between candidates; one that holds is CALIBRATED, one that does not is what it would be.
+    """
+    judged = [replace(claim, verdict=_verdict(claim, scale, differs.get(claim.id))) for claim in claims]
+    return [replace(each, verdict=CALIBRATED) if each.verdict == PASS and each.id in calibrated else each for each in judged]
 
 
 def stale_differences(claims: Iterable[Claim], scale: str, differs: Mapping[str, Differs]) -> list[str]:

@@ -50,6 +50,18 @@ def command(
         bool,
         typer.Option("--judge-again", help="Judge the points of the figure's record by the present claims; no run."),
     ] = False,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PAPER",
+            help="Run every candidate of the paper's unknowns (PAPER/unknowns.toml) on the figure that chooses and on held-out "
+            "claims.",
+            show_default=False,
+        ),
+    ] = None,
+    unknown: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of --calibrate: this unknown only.", show_default=False)
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their verdicts, recorded and here.")] = False,
     from_: Annotated[
         Path | None,
@@ -71,6 +83,8 @@ def command(
         penstock reproduce bfc/fig09 --scale paper --confirm
 
         penstock reproduce bfc/fig09 --scale paper --judge-again
+
+        penstock reproduce --calibrate bfc --unknown dcqcn --scale paper --workers 2
 
         penstock reproduce dctcp/fig13 --from figures
 
@@ -94,11 +108,20 @@ def command(
             "--from goes without --record, --confirm and --judge-again", remedy="records are of the package's figures"
         )
     experiments = Experiments.of_folder(from_) if from_ else EXPERIMENTS
+    if unknown and not calibrate:
+        raise SpecError("--unknown is of --calibrate", remedy="penstock reproduce --calibrate PAPER --unknown NAME")
     if list_:
         for id, each in experiments.items():
             typer.echo(f"{id}  {each.title}")
         return
     chosen = inputs.seeds(seeds) if seeds else None
+    if calibrate:
+        if figure or all_ or confirm or judge_again:
+            raise SpecError("--calibrate takes no figure and no other mode", remedy="penstock reproduce --calibrate PAPER")
+        out = out or Path("reproductions") / calibrate / "unknowns"
+        with _signals.as_ctrl_c(), locked(out):
+            _calibrate(experiments, calibrate, unknown, from_, out, scale, chosen, threads, workers, record)
+        return
     if confirm:
         if chosen:
             raise SpecError("--confirm repeats runs of a record", remedy="give no --seeds")
@@ -156,6 +179,34 @@ def _all(
         typer.echo(text, err=True)
     if wrong:
         raise typer.Exit(1)
+
+
+def _calibrate(
+    experiments: Any,
+    paper: str,
+    name: str | None,
+    folder: Path | None,
+    out: Path,
+    scale: str,
+    seeds: list[int] | None,
+    threads: int,
+    workers: int,
+    record: Path | None,
+) -> None:
+    from rich.console import Console
+
+    from penstock_papers import calibrate
+    from penstock_papers.registry import FOLDER
+
+    unknowns = calibrate.chosen(paper, name, folder.resolve() if folder else FOLDER, experiments)
+    for each in unknowns:
+        typer.echo(calibrate.cost(each, scale, seeds, experiments=experiments))
+    for each in unknowns:
+        found = calibrate.calibrate(each, scale, seeds, None, threads, workers, _Lines(), experiments)
+        Console().print(calibrate.table(each, found))
+        typer.echo(f"written to {calibrate.save(found, out)}")
+        if record:
+            typer.echo(f"recorded in {calibrate.add(each, found, record)}")
 
 
 def _confirm(ids: list[str], scale: str, record: Path, threads: int) -> None:

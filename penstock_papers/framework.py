@@ -27,6 +27,7 @@ from penstock_papers import cache as store
 from penstock_papers.cache import Entry, Progress, Runs, Spec
 from penstock_papers.changes import changes_of
 from penstock_papers.claims import (
+    CALIBRATED,
     DIFFERS,
     FAIL,
     FROM_PAPER,
@@ -45,7 +46,7 @@ from penstock_papers.style import save
 
 REMEDY = "give another folder with --out"
 COLUMNS = ("series", "x", "y")
-COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "cyan", NOT_JUDGED: "dim"}
+COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "cyan", CALIBRATED: "blue", NOT_JUDGED: "dim"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def reproduce(
     runs = {seed: run_all(experiment, scale, seed, folder, threads, progress, workers) for seed in seeds}
     found = {seed: measured(experiment, runs[seed], scale, seed) for seed in seeds}
     runs[seeds[-1]].report(id, 1.0)
-    claims = judge(over_seeds([experiment.claims(data, scale) for data in found.values()]), scale, experiment.differs)
+    seen = over_seeds([experiment.claims(data, scale) for data in found.values()])
+    claims = judge(seen, scale, experiment.differs, experiment.calibrated)
     with new_files(out, REMEDY) as made:
         write(experiment, made, scale, found, claims)
         summary = summarise(experiment, scale, claims, runs, time.perf_counter() - started)

@@ -16,6 +16,7 @@ from typing import Any
 from penstock_net.files import new_files
 from penstock_papers import records
 from penstock_papers.changes import changes
+from penstock_papers.choices import beginning, cell
 from penstock_papers.claims import FROM_PAPER, shown
 from penstock_papers.registry import EXPERIMENTS
 from penstock_papers.verdicts import counts, said
@@ -57,10 +58,6 @@ def figures_of(paper: str) -> list[str]:
 def missing(paper: str) -> dict[str, str]:
     """Figures and tables of a paper that have no experiment yet, with what they show."""
     return getattr(home(paper), "MISSING", {})
-
-
-def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def anchor(id: str) -> str:
@@ -118,9 +115,10 @@ def changes_page() -> str:
 
 
 def verdicts_page(paper: str) -> str:
-    """A table of the paper's figures, then each with its claims: the paper's words, our number, its band and what made it."""
+    """The paper's unknowns, PASS by kind, its figures, then each with its claims: words, our number, band, and what made it."""
     known = records.load()
-    lines = [HEAD.format(title=home(paper).TITLE), "", *figures_table(paper, known), "", *windows(paper)]
+    lines = [HEAD.format(title=home(paper).TITLE), "", *beginning(paper, known), "## Figures", ""]
+    lines += [*figures_table(paper, known), "", *windows(paper)]
     if absent := missing(paper):
         lines += ["", "Missing: " + "; ".join(f"`{paper}/{name}` ({text})" for name, text in absent.items()) + "."]
     for id in figures_of(paper):

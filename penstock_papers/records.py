@@ -102,8 +102,13 @@ def made(experiment: Experiment, scale: str, seed: int) -> dict[str, Any]:
         "schemes": schemes,
         "specs": specs,
         "commit": commit(),
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": today(),
     }
+
+
+def today() -> str:
+    """The date in UTC, as records have it."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def set_up(experiment: Experiment, scale: str, seed: int) -> tuple[list[str], str]:
@@ -142,6 +147,11 @@ def commit() -> str:
     return found and found + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
 
 
+def changed(name: str) -> bool:
+    """Whether the package's files of a name differ from the commit; False outside of a Git work tree."""
+    return bool(_git("status", "--porcelain", "--", f":(glob)**/{name}"))
+
+
 def _git(*words: str) -> str:
     try:
         done = subprocess.run(["git", "-C", FOLDER, *words], capture_output=True, text=True)
@@ -159,10 +169,11 @@ def judge_again(
     """The verdicts of the present claims on a record's points, which are recorded if they differ from the record's."""
     record = of(folder, id, scale)
     experiment, data = experiments[id], points(folder, id, record)
-    claims = judge(over_seeds([experiment.claims(each, scale) for each in data.values()]), scale, experiment.differs)
-    found = {**record, **judged(experiment, claims)}
-    if found != record:
-        add(folder, id, found)
+    found = over_seeds([experiment.claims(each, scale) for each in data.values()])
+    claims = judge(found, scale, experiment.differs, experiment.calibrated)
+    now = {**record, **judged(experiment, claims)}
+    if now != record:
+        add(folder, id, now)
     return claims
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from penstock_papers.cache import Runs, Spec
     from penstock_papers.claims import Claim, Differs
+    from penstock_papers.sentences import Row
 
 SCALES = ("quick", "paper")  # of a figure whose file names none
 FOLDER = Path(__file__).resolve().parent
@@ -40,6 +41,8 @@ class Experiment:
              WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
     reduced  what is smaller at scale paper than in the paper, and why: REDUCED of the figure's file, if anything is
     folder   where the folders of the papers are: this package, or one of the user's
+    rows     the table of its claims: CLAIMS of the figure's file
+    calibrated  ids of its claims that choose between candidates of an unknown: unknowns.toml of the paper
     """
 
     id: str
@@ -57,6 +60,8 @@ class Experiment:
     window_reason: str = ""
     reduced: str = ""
     folder: Path = FOLDER
+    rows: tuple[Row, ...] = ()
+    calibrated: frozenset[str] = frozenset()
 
     @property
     def takes_seeds(self) -> bool:
@@ -80,6 +85,8 @@ class Experiment:
         missing = [name for name in REQUIRED if not hasattr(module, name)]
         if missing:
             raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}", remedy="every experiment needs them")
+        from penstock_papers.unknowns import calibrated
+
         window, why = _window(module)
         specs = getattr(module, "specs", None)
         return cls(
@@ -98,6 +105,8 @@ class Experiment:
             window_reason=why,
             reduced=getattr(module, "REDUCED", ""),
             folder=folder,
+            rows=tuple(module.CLAIMS),
+            calibrated=calibrated(id, folder),
         )
 
 

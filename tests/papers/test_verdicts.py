@@ -16,7 +16,8 @@ def test_a_record_has_the_verdicts_of_the_present_claims(id, scale):
     """Whoever changes a claim runs `penstock reproduce ID --scale SCALE --judge-again`."""
     record, experiment = records.of(RECORDS, id, scale), EXPERIMENTS[id]
     data = points(RECORDS, id, record)
-    claims = judge(over_seeds([experiment.claims(each, scale) for each in data.values()]), scale, experiment.differs)
+    found = over_seeds([experiment.claims(each, scale) for each in data.values()])
+    claims = judge(found, scale, experiment.differs, experiment.calibrated)
     assert {**record, **judged(experiment, claims)} == record
     assert len(data) == len(record["seeds"]) and record["title"] == experiment.title
 
