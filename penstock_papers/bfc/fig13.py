@@ -26,7 +26,7 @@ TITLE = "Slowdown of long and short flows by incast degree, Facebook"
 PAPER = "BFC, NSDI 2022, section 6.3, figure 13"
 DEGREES = {"quick": (10, 100, 2000), "paper": (10, 50, 100, 200, 500, 1000, 2000)}
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SIZES = "facebook_hadoop"
 BFC_32 = replace(BFC, legend="BFC, 32 queues")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)

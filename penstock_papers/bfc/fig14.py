@@ -24,7 +24,7 @@ from penstock_papers.style import PAGE, figure, legend_above, lettered
 TITLE = "HPCC with queues per flow: slowdown (p99) and buffer, Facebook"
 PAPER = "BFC, NSDI 2022, section 6.4, figure 14"
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SIZES = "facebook_hadoop"
 HPCCS = (HPCC_PFC, HPCC_SFQ, HPCC_DQA)
 SCHEMES = (*HPCCS, BFC, IDEAL)

@@ -87,7 +87,7 @@ def specs(scale: str) -> dict[str, Spec]:
     """All classes, and one alone with the queues that it has among four."""
     shared = fabric.spec(SCHEMES, DURATION[scale], SIZES)
     (poisson,) = shared["workload"]
-    each = {**poisson, **fabric.core_load(0.6 / CLASSES)}
+    each = {**poisson, **fabric.load_keys(0.6 / CLASSES)}
     alone = replace(BFC, table={**BFC.table, "queues": 8})
     return {
         SHARED: {**shared, "workload": [{**each, "class": class_of(i), "priority": i} for i in range(CLASSES)]},

@@ -23,7 +23,7 @@ import polars as pl
 
 from penstock_net import SizeDistribution
 from penstock_papers import fluid, frames
-from penstock_papers.bfc._variants import BESIDE, BFC, VARIANTS
+from penstock_papers.bfc._variants import NS3, NS3_BESIDE, VARIANTS
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import FROM_PAPER, OURS, Differs
 from penstock_papers.sentences import Numbers, about, ascending, within
@@ -40,8 +40,8 @@ SEEDS = {"paper": 20}  # fewer left a claim undecided
 TRAFFIC = "cross"
 WARM_UP = 0.1
 SCHEMES: dict[str, dict[str, Any]] = {
-    "BFC": BFC,
-    f"BFC, {BESIDE['assignment']}": BESIDE,
+    "BFC": NS3,
+    f"BFC, {NS3_BESIDE['assignment']}": NS3_BESIDE,
     "HPCC": {"name": VARIANTS["hpcc"]},
     "HPCC+SFQ": {"name": f"{VARIANTS['hpcc']}+dqa:stochastic"},
     "DCQCN": {"name": VARIANTS["dcqcn"]},

