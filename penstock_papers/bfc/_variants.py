@@ -14,6 +14,9 @@ What a load of X % refers to is an unknown, too: LOAD, see `_fabric`; the other 
 HPCC is that of the authors' simulator, with which they made the figures: maxStage 0 and telemetry of 42 B, where section 6.2.1
 has "maxStage=5" and section 6.3 80 B per packet. docs/differences.md (bfc/fig09 to fig12) has HPCC with maxStage 5 beside it.
 
+DCQCN is the candidate that table 1 chooses, see `_dcqcn`: that of its own paper, with a window. Figure 10 and table 1 have it
+without one beside it.
+
 ExpressPass is the code that section 6.2.1 names, which the authors have published, see `_without_pfc`.
 """
 
@@ -30,7 +33,7 @@ VARIANTS: dict[str, Any] = {
     "bfc": NS3,
     "hpcc": "hpcc:bfc",
     "dctcp": "dctcp:bfc",
-    "dcqcn": "dcqcn",
+    "dcqcn": "dcqcn:bfc",
     "expresspass": "expresspass:bfc",
 }
 VARIANTS_REASON = "queues by the rotating start of section 4; rivals with the parameters of the authors' simulator"

@@ -17,7 +17,7 @@ from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, IDEAL, value
 from penstock_papers.bfc._rivals import HPCC_DQA, HPCC_PFC, HPCC_SFQ
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import MORE, Differs
+from penstock_papers.claims import MORE, WORDS, Differs
 from penstock_papers.sentences import Numbers, ascending, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
@@ -45,9 +45,8 @@ CLAIMS = (
         "no-benefit",
         f"{_LONG}: HPCC-PFC / HPCC-PFC+DQA",
         NO_BENEFIT,
-        0.8,
-        1.25,
-        why="no benefit is a similar number: within a quarter",
+        *WORDS["similar"],
+        why="no benefit is a similar number: the band of that word",
     ),
     *(within(f"unable-{base.label}", f"{_LONG}: HPCC-PFC+DQA / {base.legend}", UNABLE, 1, why=MORE) for base in (BFC, IDEAL)),
     *(
@@ -65,9 +64,8 @@ CLAIMS = (
                 f"drops-{each.label}",
                 f"packets dropped: {each.legend} / HPCC-PFC",
                 DEEP,
-                0.8,
-                1.25,
-                why="the same rate is a similar number: within a quarter",
+                *WORDS["similar"],
+                why="the same rate is a similar number: the band of that word",
             ),
         )
     ),
