@@ -11,8 +11,9 @@ scheme names another path.  Traffics, the same flows for all schemes:
 * slow receivers: two applications in each of 16 servers; four of them take 10 Gbit/s, and are sent 400 KB by eight senders every
   400 us; the flows that are judged are those between other applications, the Facebook sizes at 20 % of the servers' links
 
-Parameters are the defaults, those of the papers; DCQCN has a window, as in BFC's paper (preset dcqcn:bfc).  Without lossless Ethernet switches have dynamic thresholds with alpha = 1. Homa
-has 8 levels and the cutoffs of each traffic, by section 3.4 of its paper; Homa and pHost spray packets, as their papers do.
+Parameters are the defaults, those of the papers; DCQCN has a window, as in BFC's paper (preset dcqcn:bfc).  Without lossless
+Ethernet switches have dynamic thresholds with alpha = 1.  Homa has 8 levels and the cutoffs of each traffic, by section 3.4 of
+its paper; Homa and pHost spray packets, as their papers do.
 PIAS has the thresholds for web search.  HPCC with BFC or Floodgate and BFC with Backdraft are compositions beyond the papers.
 
 Measures: `tail`, the 99th percentile of the slowdown of flows of up to 10 KB; `mean`, the average slowdown of flows of more than

@@ -14,8 +14,8 @@ BFC is the variant that `_variants` names for the ns-3 part of the paper.
 
 Baselines are those of the authors' simulator (presets hpcc:bfc and dctcp:bfc): HPCC with maxStage 0 instead of the 5
 of the text, W_AI of 50 Mbit/s, 42 B of INT, where section 6.3 has 80 B (figure 12 shows both); DCTCP marking between 100 and
-400 KB, g 1/256, 500 Mbit/s per window. DCQCN, whose parameters are not public, is the one that table 1 chooses, see `_dcqcn`: that
-of its own paper with BFC's marking and a window (preset dcqcn:bfc). HPCC-PFC and ExpressPass: `_without_pfc`.
+400 KB, g 1/256, 500 Mbit/s per window. DCQCN, whose parameters are not public, is the one that table 1 chooses, see `_dcqcn`:
+that of its own paper with BFC's marking and a window (preset dcqcn:bfc). HPCC-PFC and ExpressPass: `_without_pfc`.
 
 The slowdown is by the sender's clock (`sender_slowdown` of flows.parquet), as in the authors' simulator, where a flow ends
 when its last ACK reaches the sender. (`slowdown` of flows.parquet ends when the last byte reaches the receiver, which makes
