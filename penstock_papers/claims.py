@@ -21,10 +21,13 @@ TWICE = "half and double of the paper's number"
 ORDER = "an order, of which the paper gives no amount"
 CONDITION = "a condition, met or not"
 GAIN = "half and double of the paper's gain, by what it is above 1"
+# A word that means less than half or double is not judged harder than its curve can be read. A panel is some 25 to 30 mm high
+# and has two to three decades, so that a line with its marker, 1 mm, is about a twelfth of a decade, a factor of 1.2: both ends
+# of "slightly", 1 to 1.2, and of "similar" and "comparable", 0.8 to 1.25, are by that further out.
 WORDS = {  # of a paper without a number: the factors that they mean, in every figure
-    "slightly": (1.0, 1.2),
-    "similar": (0.8, 1.25),
-    "comparable": (0.8, 1.25),
+    "slightly": (0.83, 1.44),
+    "similar": (0.67, 1.5),
+    "comparable": (0.67, 1.5),
     "significantly": (1.5, None),
     "substantially": (1.5, None),
     "much": (1.5, None),

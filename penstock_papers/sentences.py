@@ -29,8 +29,6 @@ from penstock_net.errors import SpecError
 from penstock_papers.claims import CONDITION, FROM_PAPER, ORDER, TWICE, WORDS, Claim, band_of, gain_band, inside, rounded
 
 Numbers = dict[str, Any]
-READ = 0.05  # by how much two values of a printed curve differ at least to be told apart: a line of 0.35 mm in a panel of 30 mm
-# is 2 % of a linear axis, at half of its height, and 5 % of two decades
 
 
 @dataclass(frozen=True)
@@ -128,14 +126,12 @@ def as_said(
     word: str,
     *,
     said: str = "",
-    read: float = 0.0,
     quick: bool = False,
     kind: str = FROM_PAPER,
 ) -> Row:
     """A factor in the band of a word of WORDS; above 1 is what the paper says.  ValueError: `paper` does not say that word.
 
     said  what the paper says in the place of that word
-    read  the share by which the paper's curve can be misread, READ: the band is so much wider at either end
     """
     if (said or word) not in paper.lower():
         raise ValueError(f'claim {id}: the paper\'s words "{paper}" have no "{said or word}"')
@@ -143,8 +139,6 @@ def as_said(
     why = (f'"{said}" as "{word}": ' if said else f'"{word}": ') + (
         f"a factor of {low:g} or more" if high is None else f"a factor from {low:g} to {high:g}"
     )
-    if read:
-        low, high, why = low / (1 + read), high and high * (1 + read), f"{why}, and {read:.0%}, as well as a curve can be read"
     return within(id, claim, paper, low, high, why=why, quick=quick, kind=kind)
 
 

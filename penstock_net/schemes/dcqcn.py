@@ -16,7 +16,9 @@ No timer is set.  What the timers would have done is computed when a packet of t
 in which they would have expired (at one instant: alpha, increase, decrease, then the packet), so that rates are the same at
 every packet.
 
-The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's own settings are not published.
+The defaults are those of the DCQCN paper, with the BFC paper's marking.  BFC's own settings are not published: `bfc` has what is
+nearest to its table 1, of 28 combinations of DCQCN's paper and simulator and of HPCC's simulator: the defaults, and a window
+(penstock_papers/bfc/_dcqcn.py; docs/differences.md, bfc/table1).
 """
 
 title = "DCQCN"
@@ -57,6 +59,8 @@ presets = {
     "default": {"host.pacing": "from start"},
     # the paper's notification point
     "cnp": {"cnp_interval": "50us", "host.pacing": "from start"},
+    # the BFC paper's baseline, by its table 1
+    "bfc": {"window": True, "host.pacing": "from start"},
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {
         "uses": ["ecn:ns3", "pfc:ns3"],

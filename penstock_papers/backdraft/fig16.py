@@ -19,7 +19,7 @@ from penstock_papers.backdraft._setup import value
 from penstock_papers.backdraft._switch import each, in_virtual_time
 from penstock_papers.cache import Runs
 from penstock_papers.claims import OURS, Differs
-from penstock_papers.sentences import READ, Numbers, about, as_said, within
+from penstock_papers.sentences import Numbers, about, as_said, within
 from penstock_papers.style import COLUMN, RED, SKY, figure, legend_above, log_axis
 
 TITLE = "Doorbells and polling over the number of queues (real switch)"
@@ -44,7 +44,6 @@ CLAIMS = (
         "throughput at 8 queues, doorbells over polling",
         "With a small number of queues, both Backdraft and BESS perform similarly",
         "similar",
-        read=READ,
     ).at("real"),
     *(
         within(

@@ -9,7 +9,7 @@ import polars as pl
 from penstock_net.topology import build
 from penstock_net.topology.backpressure import over_time
 from penstock_papers import frames
-from penstock_papers.bfc._fabric import FABRIC, core_load
+from penstock_papers.bfc._fabric import CORE, FABRIC, load_keys
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.frames import Scheme
 
@@ -50,7 +50,7 @@ def _spec(fault: str, scheme: Scheme, scale: str) -> Spec:
         "run": {"duration": f"{end}ms", "max_time": f"{end + 100}ms"},
         "topology": {**FABRIC, "changes": changes(fault, failure, repair)},
         "scheme": scheme.table,
-        "workload": [{"kind": "poisson", "sizes": "facebook_hadoop", **core_load(LOAD)}],
+        "workload": [{"kind": "poisson", "sizes": "facebook_hadoop", **load_keys(LOAD, CORE)}],
         "measure": {"sample": "0us", "window": f"{failure}ms..{repair}ms"},
         **host,
     }

@@ -3,7 +3,7 @@
 The network and the incast mixes of Floodgate (section 6: 160 hosts, 100 / 400 Gbit/s, 600 ns, 20 MB; see `floodgate/_setup`),
 the same traffic without incasts, and twelve incasts within 12 us, to different hosts. PFC with alpha = 2 under all, so that
 nothing is dropped. Where nothing else limits a flow it has a window of one bandwidth-delay product; BFC's pauses
-limit the NICs instead.
+limit the NICs instead. DCQCN is that of the Floodgate authors' simulator, with a window.
 
 BFC "ideal" has 1024 queues per port. HPCC needs a fixed path, so it is not sprayed.
 docs/comparison.md is written from these numbers by tools/comparison.py.

@@ -11,8 +11,9 @@ scheme names another path.  Traffics, the same flows for all schemes:
 * slow receivers: two applications in each of 16 servers; four of them take 10 Gbit/s, and are sent 400 KB by eight senders every
   400 us; the flows that are judged are those between other applications, the Facebook sizes at 20 % of the servers' links
 
-Parameters are the defaults, those of the papers.  Without lossless Ethernet switches have dynamic thresholds with alpha = 1. Homa
-has 8 levels and the cutoffs of each traffic, by section 3.4 of its paper; Homa and pHost spray packets, as their papers do.
+Parameters are the defaults, those of the papers; DCQCN has a window, as in BFC's paper (preset dcqcn:bfc).  Without lossless
+Ethernet switches have dynamic thresholds with alpha = 1.  Homa has 8 levels and the cutoffs of each traffic, by section 3.4 of
+its paper; Homa and pHost spray packets, as their papers do.
 PIAS has the thresholds for web search.  HPCC with BFC or Floodgate and BFC with Backdraft are compositions beyond the papers.
 
 Measures: `tail`, the 99th percentile of the slowdown of flows of up to 10 KB; `mean`, the average slowdown of flows of more than
@@ -74,8 +75,8 @@ LOSSY = {"pfc": False, "dynamic_threshold": {"alpha": 1}}
 SCHEMES = (
     Scheme("PFC alone", {"name": "pfc+window_cap"}),
     Scheme("PFC alone, sprayed", {"name": "pfc+window_cap+spray"}, 1),
-    Scheme("DCQCN", {"name": "dcqcn"}),
-    Scheme("DCQCN, IRN", {"name": "dcqcn+dynamic_threshold+recovery:irn", **LOSSY}, 1),
+    Scheme("DCQCN", {"name": "dcqcn:bfc"}),
+    Scheme("DCQCN, IRN", {"name": "dcqcn:bfc+dynamic_threshold+recovery:irn", **LOSSY}, 1),
     Scheme("TIMELY", {"name": "timely"}),
     Scheme("DCTCP", {"name": "dctcp"}),
     Scheme("DCTCP, lossy", {"name": "dctcp+dynamic_threshold", **LOSSY}, 1),
@@ -99,9 +100,9 @@ SCHEMES = (
     Scheme("BFC on Tofino2", {"name": "bfc_tofino2"}, 2),
     Scheme("BFC+RTT target", {"name": "bfc+rtt_target"}, 3),
     Scheme("HPCC+BFC", {"name": "hpcc+bfc"}, 4),
-    Scheme("DCQCN+Floodgate", {"name": "dcqcn+floodgate"}),
+    Scheme("DCQCN+Floodgate", {"name": "dcqcn:bfc+floodgate"}),
     Scheme("HPCC+Floodgate", {"name": "hpcc+floodgate"}, 1),
-    Scheme("DCQCN+PFC w tag", {"name": "dcqcn+pfc_tagged"}),
+    Scheme("DCQCN+PFC w tag", {"name": "dcqcn:bfc+pfc_tagged"}),
     Scheme("DCTCP+Backdraft", {"name": "dctcp+backdraft"}),
     Scheme("BFC+Backdraft", {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": "300KB"}}, 1),
     Scheme("Ideal-FQ", {"name": "ideal_fq"}),

@@ -1,5 +1,6 @@
 """BFC: Backpressure Flow Control (Goyal et al., NSDI 2022), figure by figure."""
 
+from penstock_papers.bfc._variants import IMPLEMENTED as IMPLEMENTED
 from penstock_papers.bfc._variants import VARIANTS as VARIANTS
 from penstock_papers.bfc._variants import VARIANTS_REASON as VARIANTS_REASON
 

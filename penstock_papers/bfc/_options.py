@@ -1,6 +1,7 @@
 """BFC with the options of appendix A (NSDI 2022) on the set-up of `_fabric`, and what figures 20, 24 and 25 share.
 
-The options change the variant of BFC that `_variants` names for all figures of the paper.
+The options change the variant of BFC that `_variants` names for the ns-3 part of the paper. BFC + sampling is the hardware model
+without its other limits, whose queues rotate whatever that variant has.
 """
 
 from collections.abc import Iterable
@@ -10,18 +11,18 @@ import polars as pl
 
 from penstock_papers import ages
 from penstock_papers.bfc import _fabric as fabric
-from penstock_papers.bfc._fabric import BFC_TABLE, Scheme
+from penstock_papers.bfc._fabric import NS3, Scheme
 from penstock_papers.cache import Runs
 from penstock_papers.style import log_axis
 
 _NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
     "name": "bfc+window_cap",
     "bfc": {"nic_pauses": False},
-    "dqa": {"assignment": BFC_TABLE["assignment"]},
+    "dqa": {"assignment": NS3["assignment"]},
 }
 BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
 BFC_SAMPLING = Scheme("BFC + sampling", {"name": "bfc_tofino2:ideal", "recirculated": 0.5}, nth=2, like="bfc", run="bfc_sampling")
-BFC_LABEL = Scheme("BFC + IncastLabel", {**BFC_TABLE, "incast_label": True}, nth=1, run="bfc_label")
+BFC_LABEL = Scheme("BFC + IncastLabel", {**NS3, "incast_label": True}, nth=1, run="bfc_label")
 
 
 def lines(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], panel: str, **looks: Any) -> None:

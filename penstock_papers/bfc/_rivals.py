@@ -2,7 +2,8 @@
 
 HPCC-PFC is HPCC without PFC and with perfect retransmission (section 6.2.1): the switch that drops a packet tells its sender,
 which sends it again. +SFQ hashes flows to 32 queues, +DQA assigns 32 queues as BFC does (section 6.4), by the variant of BFC that
-all figures show. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass: see `_without_pfc`.
+`_variants` names for the ns-3 part. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass: see
+`_without_pfc`.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import polars as pl
 
 from penstock_net.units import parse_time
 from penstock_papers.bfc import _fabric as fabric
-from penstock_papers.bfc._fabric import BFC_TABLE, VARIANTS, Scheme
+from penstock_papers.bfc._fabric import NS3, VARIANTS, Scheme
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.style import log_axis, size_text
 
@@ -21,7 +22,7 @@ HPCC_PFC = Scheme("HPCC-PFC", {"name": f"{VARIANTS['hpcc']}+recovery:perfect", *
 HPCC_SFQ = Scheme("HPCC-PFC+SFQ", {"name": f"{VARIANTS['hpcc']}+sfq+recovery:perfect", **_LOSSY}, nth=2, run="hpcc_pfc_sfq")
 HPCC_DQA = Scheme(
     "HPCC-PFC+DQA",
-    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:perfect", **_LOSSY, "dqa": {"assignment": BFC_TABLE["assignment"]}},
+    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:perfect", **_LOSSY, "dqa": {"assignment": NS3["assignment"]}},
     nth=3,
     run="hpcc_pfc_dqa",
 )

@@ -25,7 +25,7 @@ from penstock_papers.sentences import Numbers
 
 TITLE = "The abstract: tail of short flows, average of long flows"
 PAPER = "BFC, NSDI 2022, abstract"
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SHORT = Headline("short", "short flows, p99: end-to-end scheme / BFC", "2.3 - 60x lower tail latency for short flows", 2.3, 60)
 LONG = Headline(
     "long", "long flows, average: end-to-end scheme / BFC", "1.6 - 5x better average completion time for long flows", 1.6, 5

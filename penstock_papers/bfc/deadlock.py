@@ -23,7 +23,7 @@ from penstock_net.topology import build
 from penstock_net.topology.backpressure import Backpressure, over_time
 from penstock_papers import frames
 from penstock_papers.bfc._fabric import FABRIC
-from penstock_papers.bfc._variants import BFC
+from penstock_papers.bfc._variants import NS3
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS
 from penstock_papers.sentences import Numbers, within
@@ -62,10 +62,10 @@ CLOS: dict[str, dict[str, Any]] = {"leaf-spine": FABRIC, "fat tree": {"kind": "f
 SCHEMES: dict[str, tuple[dict[str, Any], str, Any]] = {
     "PFC": ({"name": "pfc"}, ORANGE, DASHES[0]),
     "PFC, watchdog": ({"name": "pfc", "watchdog": "200us", "restoration": "400us"}, RED, DASHES[1]),
-    "BFC, all edges": (BFC, SKY, DASHES[2]),
-    "BFC, elided": ({**BFC, "elide": True}, BLUE, DASHES[0]),
-    "BFC, one queue, all edges": ({**BFC, "assignment": "single"}, PURPLE, DASHES[3]),
-    "BFC, one queue, elided": ({**BFC, "assignment": "single", "elide": True}, GREEN, DASHES[4]),
+    "BFC, all edges": (NS3, SKY, DASHES[2]),
+    "BFC, elided": ({**NS3, "elide": True}, BLUE, DASHES[0]),
+    "BFC, one queue, all edges": ({**NS3, "assignment": "single"}, PURPLE, DASHES[3]),
+    "BFC, one queue, elided": ({**NS3, "assignment": "single", "elide": True}, GREEN, DASHES[4]),
 }
 PFC, WATCHDOG, KEPT, ELIDED, SINGLE, SINGLE_ELIDED = SCHEMES
 TRAFFIC = "detour"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers.bfc._variants import BESIDE, BFC
+from penstock_papers.bfc._variants import HARDWARE, HARDWARE_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.sentences import Numbers, about, ascending, within
@@ -34,7 +34,7 @@ OFFSETS_US = {"quick": (2.5,), "paper": tuple(float(offset) for offset in np.lin
 DURATION_US = {"quick": 500, "paper": 1000}
 SETTLED_US = 100
 PANELS = ("mean", "peak", "empty", "idle", "queues")
-SHOWN = {"": BFC, "-beside": BESIDE}  # by what their runs' labels and their panels end with
+SHOWN = {"": HARDWARE, "-beside": HARDWARE_BESIDE}  # by what their runs' labels and their panels end with
 SENDER_2, SENDER_3, RECEIVER = 2, 5, 3  # hosts at switches 1, 3 and 2
 SWITCH_2 = 7
 TH_KB = SHOWN_US * BYTES_PER_US / 1e3
@@ -211,7 +211,7 @@ def plot(data: pl.DataFrame) -> Any:
     left.set(xlabel="Time (us)", ylabel="Queue of one flow (KB)", xlim=(0, WINDOW_US[1] - WINDOW_US[0]), ylim=(0, 42))
     handles = [_by_threshold(panel, data, suffix) for panel, suffix in zip((middle, right), SHOWN)]
     made.legend(handles=handles[-1], loc="outside upper center", ncols=3, handlelength=2.6)
-    lettered((left, middle, right), (f"$Th$ = {SHOWN_US:g} us", "by threshold", f"the same, {BESIDE['assignment']}"))
+    lettered((left, middle, right), (f"$Th$ = {SHOWN_US:g} us", "by threshold", f"the same, {HARDWARE_BESIDE['assignment']}"))
     return made
 
 

@@ -87,7 +87,7 @@ def _over(runs: Runs, scale: str, label: str, suffix: str, x: float, th: float) 
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
-    """Those of bfc/fig07, (ours) as BFC has one variant in all figures, but for the peak; and what the update does."""
+    """Those of bfc/fig07, which judges them, here (ours), but for the peak; and what the update does."""
     of = {panel: dict(zip(part["x"], part["y"])) for (panel,), part in data.group_by("panel")}
     return {
         **fig07.numbers(data, scale),

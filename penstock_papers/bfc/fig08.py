@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers.bfc._variants import BESIDE, BFC
+from penstock_papers.bfc._variants import HARDWARE, HARDWARE_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE
 from penstock_papers.sentences import Numbers, as_said, ascending, within
@@ -29,7 +29,7 @@ GROUP_2 = {"quick": (4, 10, 20), "paper": (4, 6, 8, 10, 12, 14, 16, 18, 20)}
 RUNS = 4
 SPREAD_PS = 1_000_000
 ASSIGNMENTS = ("single", "stochastic", "dynamic")
-OTHER = f"dynamic, {BESIDE['assignment']}"
+OTHER = f"dynamic, {HARDWARE_BESIDE['assignment']}"
 LOOKS = dict(zip((*ASSIGNMENTS, OTHER), zip((RED, GREEN, BLUE, SKY), (DASHES[2], DASHES[1], DASHES[0], DASHES[3]), MARKERS)))
 
 
@@ -107,9 +107,9 @@ def _spec(group_2: int, run: int) -> Spec:
         "run": {"duration": "10us", "seed": run},
         "topology": {"kind": "parking_lot", "hops": 2, "cross": pairs, "delay": "500ns"},
         "scheme": [
-            *({**BFC, "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS[:2]),
-            {**BFC, "queues": QUEUES, "label": "dynamic"},
-            {**BESIDE, "queues": QUEUES, "label": "beside"},
+            *({**HARDWARE, "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS[:2]),
+            {**HARDWARE, "queues": QUEUES, "label": "dynamic"},
+            {**HARDWARE_BESIDE, "queues": QUEUES, "label": "beside"},
         ],
         "workload": workload,
         "measure": {"sample": "10us"},

@@ -91,7 +91,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
-    """Those of bfc/fig08, (ours) as BFC has one variant in all figures; what the limits cost while queues suffice; state."""
+    """Those of bfc/fig08, which judges them, here (ours); what the limits cost while queues suffice; state."""
     means = data.filter(pl.col("x") + GROUP_1 <= QUEUES).group_by("series").agg(pl.col("y").mean())
     mean = dict(means.iter_rows())
     simulated, tofino2 = state(ports=24, queues=32), state(ports=32, queues=128)

@@ -3,8 +3,7 @@
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown of the
 flows that are not incast, the buffer in use at the switches, and the time that links were paused by PFC; HPCC-PFC and
 ExpressPass: `_without_pfc`. BFC with 64 and 128 queues per port is ours: short flows' tail depends on the number of
-queues here (docs/differences.md, bfc-fig09). So are DCQCN with a window, and the lowest row, with the load of the authors'
-simulator.
+queues here (docs/differences.md, bfc-fig09). So is the lowest row, with the load of the authors' simulator.
 """
 
 import math
@@ -19,18 +18,16 @@ from penstock_papers.bfc._fabric import (
     BFC,
     BFC_64,
     BFC_128,
-    CORE,
     DCQCN,
-    DCQCN_WIN,
     DCTCP,
     HPCC,
     IDEAL,
     SCHEMES,
-    UPLINKS,
     named,
     value,
 )
 from penstock_papers.bfc._rivals import HPCC_PFC
+from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within
@@ -39,8 +36,8 @@ from penstock_papers.style import PAGE, figure, legend_above, lettered
 TITLE = "FCT slowdown, buffer and PFC with incast, Google at 55 + 5 %"
 PAPER = "BFC, NSDI 2022, section 6.2.2, figure 9"
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
-SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, BFC_64, BFC_128), UPLINKS: SCHEMES}
+SEEDS = fabric.MAIN_SEEDS
+SHOWN = {LOAD: (*SCHEMES, BFC_64, BFC_128), LOAD_BESIDE: SCHEMES}
 ORDER = ("Ideal-FQ", "BFC", "HPCC", "DCTCP", "DCQCN")
 BUFFER_MB = 12
 WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
@@ -68,7 +65,7 @@ def _hpcc_rows(load_of: str) -> list[Row]:
 
 
 CLAIMS = (
-    *_hpcc_rows(CORE),
+    *_hpcc_rows(LOAD),
     within(
         "existing-p99",
         "short flows, p99: worst existing scheme ({}) / BFC",
@@ -116,13 +113,13 @@ CLAIMS = (
     *without_pfc.throughput_rows(),
     *without_pfc.best_rows(incast=True),
     *without_pfc.section_1(),
-    *_hpcc_rows(UPLINKS),
+    *_hpcc_rows(LOAD_BESIDE),
 )
 
 
 def specs(scale: str) -> dict[str, Spec]:
     """One traffic pattern by both definitions of load; schemes without PFC by that of the paper."""
-    shown = {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}
+    shown = {LOAD: (*SHOWN[LOAD], HPCC_PFC), LOAD_BESIDE: SHOWN[LOAD_BESIDE]}
     return {
         **{
             named("incast", load_of): fabric.spec(schemes, DURATION[scale], incast=0.05, load_of=load_of)
@@ -144,11 +141,11 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
     """Short flows' tail, the order of the schemes, long flows, the buffer, PFC and drops."""
-    short = {p: {each.legend: value(data, "incast", each, f"short {p}") for each in SHOWN[CORE]} for p in STATISTICS}
+    short = {p: {each.legend: value(data, "incast", each, f"short {p}") for each in SHOWN[LOAD]} for p in STATISTICS}
     tail = short["p99"]
     worst = max((scheme.legend for scheme in fabric.EXISTING), key=tail.__getitem__)
     return {
-        **_hpcc(data, CORE),
+        **_hpcc(data, LOAD),
         "existing-p99": (tail[worst] / tail["BFC"], worst),
         **{f"best-{p}": fabric.best_existing(short[p]) for p in STATISTICS},
         "order-p99": {name: tail[name] for name in ORDER},
@@ -164,7 +161,7 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
         **without_pfc.least_throughput(data, "incast"),
         **without_pfc.best(data, "incast", incast=True),
         **without_pfc.of_section_1(data, "incast"),
-        **_hpcc(data, UPLINKS),
+        **_hpcc(data, LOAD_BESIDE),
     }
 
 
@@ -203,11 +200,11 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.8)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "incast", (*SHOWN[CORE], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
+        rivals.draw_sizes(panel, data, "incast", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
-        fabric.draw_slowdown(panel, data, named("incast", UPLINKS), statistic)
+        fabric.draw_slowdown(panel, data, named("incast", LOAD_BESIDE), statistic)
     for axes in grid[1, :2]:
-        rivals.draw_cdf(axes, data, "incast", (*SHOWN[CORE], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
+        rivals.draw_cdf(axes, data, "incast", (*SHOWN[LOAD], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
     grid[1, 0].set_xlim(0, BUFFER_MB)
     grid[1, 1].set(ylim=(0.99, 1.0001))
     grid[1, 1].axvline(BUFFER_MB, color="0.35", lw=1.2)
@@ -215,7 +212,7 @@ def plot(data: pl.DataFrame) -> Any:
         f"{BUFFER_MB} MB", (BUFFER_MB, 0.9915), fontsize=7.5, color="0.35", xytext=(3, 0), textcoords="offset points"
     )
     fabric.draw_pauses(grid[1, 2], data, "incast")
-    lower = (f"average, {fabric.LESS}", f"95th percentile, {fabric.LESS}", f"99th percentile, {fabric.LESS}")
+    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "95th percentile", "99th percentile"))
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "PFC pauses", *lower)
     lettered(grid.flat, titles)
     legend_above(made, grid[0, 0], columns=4)

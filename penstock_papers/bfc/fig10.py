@@ -2,8 +2,8 @@
 
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown by flow
 size, the buffer in use at the switches, and how many flows are active at a port of BFC, with the traffic of figure 9
-(5 % incast) beside it; HPCC-PFC and ExpressPass: `_without_pfc`. DCQCN with a window and HPCC with the maxStage of the text (see
-`_variants`) are ours, and so is the lowest row, with the load of the authors' simulator.
+(5 % incast) beside it; HPCC-PFC and ExpressPass: `_without_pfc`. DCQCN without a window and HPCC with the maxStage of the
+text (see `_variants`) are ours, and so is the lowest row, with the load of the authors' simulator.
 """
 
 from typing import Any
@@ -13,19 +13,20 @@ import polars as pl
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
-from penstock_papers.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, HPCC_5, IDEAL, SCHEMES, UPLINKS, named, value
+from penstock_papers.bfc._fabric import BFC, DCQCN_ALONE, HPCC, HPCC_5, IDEAL, SCHEMES, named, value
 from penstock_papers.bfc._rivals import HPCC_PFC
+from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import OURS, Differs
+from penstock_papers.claims import OURS, WORDS, Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within
 from penstock_papers.style import DASHES, PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
 PAPER = "BFC, NSDI 2022, section 6.2.2, figure 10"
 DURATION = {"quick": "1ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 QUEUES = 32
-SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, HPCC_5), UPLINKS: SCHEMES}
+SHOWN = {LOAD: (*SCHEMES, DCQCN_ALONE, HPCC_5), LOAD_BESIDE: SCHEMES}
 WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
 DIFFERS: dict[str, Differs] = {}
 
@@ -38,7 +39,7 @@ def _hpcc_row(load_of: str) -> Row:
 
 
 CLAIMS = (
-    _hpcc_row(CORE),
+    _hpcc_row(LOAD),
     fabric.near_optimal("ideal-p99", "short flows, p99: BFC / Ideal-FQ"),
     fabric.near_optimal("ideal-avg", "short flows, average: BFC / Ideal-FQ"),
     fabric.near_optimal("ideal-sizes", "average slowdown, mean over the size bins: BFC / Ideal-FQ", quick=False),
@@ -63,14 +64,13 @@ CLAIMS = (
     *without_pfc.plain_rows(),
     *without_pfc.throughput_rows(),
     *without_pfc.best_rows(),
-    _hpcc_row(UPLINKS),
+    _hpcc_row(LOAD_BESIDE),
     *(
         within(
             f"stages-{group}",
             f"{what}: HPCC with maxStage 5 / HPCC",
             "We use the parameters from the paper, eta=0.95 and maxStage=5",
-            0.8,
-            1.25,
+            *WORDS["similar"],
             why="what is judged does not depend on it: similar",
             kind=OURS,
         )
@@ -81,7 +81,7 @@ CLAIMS = (
 
 def specs(scale: str) -> dict[str, Spec]:
     """All schemes without incast, most of them by both definitions of load; BFC with it, for the active flows."""
-    shown = {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}
+    shown = {LOAD: (*SHOWN[LOAD], HPCC_PFC), LOAD_BESIDE: SHOWN[LOAD_BESIDE]}
     return {
         **{named("plain", load_of): fabric.spec(schemes, DURATION[scale], load_of=load_of) for load_of, schemes in shown.items()},
         **without_pfc.expresspass_spec("plain", DURATION[scale], beside=True),
@@ -103,7 +103,7 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
     short = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in SCHEMES}
     mean = {scheme.legend: value(data, "plain", scheme, "short avg") for scheme in SCHEMES}
     return {
-        "hpcc": _hpcc(data, CORE),
+        "hpcc": _hpcc(data, LOAD),
         "ideal-p99": short["BFC"] / short["Ideal-FQ"],
         "ideal-avg": mean["BFC"] / mean["Ideal-FQ"],
         "ideal-sizes": _mean_ratio(data, "avg"),
@@ -118,7 +118,7 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
         **without_pfc.recovery_without_incast(data, "plain"),
         **without_pfc.least_throughput(data, "plain"),
         **without_pfc.best(data, "plain"),
-        "uplinks-hpcc": _hpcc(data, UPLINKS),
+        f"{fabric.prefix_of(LOAD_BESIDE)[0]}hpcc": _hpcc(data, LOAD_BESIDE),
         "stages-short": value(data, "plain", HPCC_5, "short p99") / short["HPCC"],
         "stages-long": value(data, "plain", HPCC_5, "long avg") / value(data, "plain", HPCC, "long avg"),
     }
@@ -144,15 +144,15 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer and active flows below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.6)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "plain", (*SHOWN[CORE], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
+        rivals.draw_sizes(panel, data, "plain", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
-        fabric.draw_slowdown(panel, data, named("plain", UPLINKS), statistic)
+        fabric.draw_slowdown(panel, data, named("plain", LOAD_BESIDE), statistic)
     for axes in grid[1, :2]:
-        rivals.draw_cdf(axes, data, "plain", (*SHOWN[CORE], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
+        rivals.draw_cdf(axes, data, "plain", (*SHOWN[LOAD], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
     grid[1, 1].set(ylim=(0.99, 1.0001), title="tail")
     fabric.draw_active(grid[1, 2], data, {"plain": ("no incast", DASHES[0]), "incast": ("5 % incast", DASHES[1])})
     grid[1, 2].legend(loc="lower right")
-    lower = (f"average, {fabric.LESS}", f"95th percentile, {fabric.LESS}", f"99th percentile, {fabric.LESS}")
+    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "95th percentile", "99th percentile"))
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "active flows, BFC", *lower)
     lettered(grid.flat, titles)
     legend_above(made, grid[0, 0], columns=4)

@@ -2,8 +2,8 @@
 
 Section 6.2.2, "Another workload", on the set-up of section 6.2.1, see `_fabric`: (a) 55 % load and 5 % 100-to-1 incast,
 (b) 60 % load. Averages and 95th percentiles are in data.parquet. HPCC-PFC and ExpressPass: `_without_pfc`; ExpressPass and BFC
-ran with the Google distribution, too, as in figures 9 and 10, with which the text compares ExpressPass. DCQCN with a window is
-ours, and so are (c) and (d), with the load of the authors' simulator.
+ran with the Google distribution, too, as in figures 9 and 10, with which the text compares ExpressPass. (c) and (d), with
+the load of the authors' simulator, are ours.
 """
 
 from typing import Any
@@ -13,8 +13,9 @@ import polars as pl
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
-from penstock_papers.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, IDEAL, SCHEMES, UPLINKS, named, value
+from penstock_papers.bfc._fabric import BFC, HPCC, IDEAL, SCHEMES, named, value
 from penstock_papers.bfc._rivals import EXPRESSPASS, HPCC_PFC
+from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within
@@ -23,10 +24,10 @@ from penstock_papers.style import PAGE, figure, legend_above, lettered
 TITLE = "FCT slowdown (p99) with and without incast, Facebook"
 PAPER = "BFC, NSDI 2022, section 6.2.2, figure 11"
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SIZES = "facebook_hadoop"
 TRAFFIC = {"incast": 0.05, "plain": 0.0}
-SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
+SHOWN = {LOAD: SCHEMES, LOAD_BESIDE: SCHEMES}
 DIFFERS: dict[str, Differs] = {}
 NAMES = {"incast": "55 % + 5 % incast", "plain": "60 %"}
 GOOGLE = {"incast": (5, 30), "plain": (2.3, 3)}  # HPCC over BFC in figures 9 and 10
@@ -49,7 +50,7 @@ def _hpcc_row(traffic: str, load_of: str) -> Row:
 
 def _trend_rows(traffic: str, prefix: str, where: str) -> list[Row]:
     return [
-        _hpcc_row(traffic, CORE),
+        _hpcc_row(traffic, LOAD),
         fabric.best(f"{prefix}best", f"{where}short flows, p99"),
         ascending(f"{prefix}order", f"{where}short flows, p99: order of the schemes", SIMILAR, quick=False),
         *fabric.long_rows(prefix, where),
@@ -72,7 +73,7 @@ CLAIMS = (
     *_trend_rows("plain", *PLAIN),
     fabric.near_optimal("plain-ideal", "60 %: short flows, p99: BFC / Ideal-FQ"),
     *fabric.pfc_rows(*PLAIN),
-    *(_hpcc_row(traffic, UPLINKS) for traffic in TRAFFIC),
+    *(_hpcc_row(traffic, LOAD_BESIDE) for traffic in TRAFFIC),
     *without_pfc.incast_rows(*INCAST),
     *without_pfc.plain_rows(*PLAIN),
     *(row for each in (INCAST, PLAIN) for row in (*without_pfc.best_rows(*each, incast=each is INCAST), *fewer_rows(*each))),
@@ -83,7 +84,7 @@ def specs(scale: str) -> dict[str, Spec]:
     """Two traffics by both definitions of load; schemes without PFC by that of the paper, and ExpressPass with Google's sizes."""
     found: dict[str, Spec] = {}
     for name, incast in TRAFFIC.items():
-        for load_of, shown in {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}.items():
+        for load_of, shown in {LOAD: (*SHOWN[LOAD], HPCC_PFC), LOAD_BESIDE: SHOWN[LOAD_BESIDE]}.items():
             found[named(name, load_of)] = fabric.spec(shown, DURATION[scale], SIZES, incast=incast, load_of=load_of)
         found |= without_pfc.expresspass_spec(name, DURATION[scale], SIZES, incast=incast)
         found[_google(name)] = fabric.spec([BFC], DURATION[scale], "google", incast=incast)
@@ -129,8 +130,8 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
 def _trends(data: pl.DataFrame, traffic: str, prefix: str) -> Numbers:
     tail = {scheme.legend: value(data, traffic, scheme, "short p99") for scheme in SCHEMES}
     return {
-        f"{prefix}hpcc": _hpcc(data, traffic, CORE),
-        f"uplinks-{prefix}hpcc": _hpcc(data, traffic, UPLINKS),
+        f"{prefix}hpcc": _hpcc(data, traffic, LOAD),
+        f"{fabric.prefix_of(LOAD_BESIDE)[0]}{prefix}hpcc": _hpcc(data, traffic, LOAD_BESIDE),
         f"{prefix}best": fabric.best_existing(tail),
         f"{prefix}order": {name: tail[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
         **fabric.long_flows(data, traffic, prefix),
@@ -162,6 +163,6 @@ def plot(data: pl.DataFrame) -> Any:
     for row, load_of, more in zip(grid, SHOWN, (without_pfc.SERIES, ())):
         for panel, traffic in zip(row, TRAFFIC):
             rivals.draw_sizes(panel, data, named(traffic, load_of), (*SHOWN[load_of], *more), "p99")
-    lettered(grid.flat, [*NAMES.values(), *(f"{name}, {fabric.LESS}" for name in NAMES.values())])
+    lettered(grid.flat, [*NAMES.values(), *(f"{name}, {fabric.SHORTER[LOAD_BESIDE]}" for name in NAMES.values())])
     legend_above(made, grid[0, 0], columns=4)
     return made

@@ -8,7 +8,7 @@ unstable only if it grows 1.5 times as much as Ideal-FQ with the same flows; our
 ExpressPass, see `_without_pfc`, has the load of the ToRs' uplinks: credits leave data 94.8 % of a link and payload 90 %.
 
 HPCC has 42 B of INT in every packet, as in the authors' simulator and in HPCC's paper; the text of section 6.3 has 80 B, which
-is shown beside it. DCQCN with a window is ours, and so is the lower row, with the load of the authors' simulator.
+is shown beside it. The lower row, with the load of the authors' simulator, is ours.
 """
 
 from dataclasses import replace
@@ -19,8 +19,9 @@ import polars as pl
 
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _without_pfc as without_pfc
-from penstock_papers.bfc._fabric import BFC, BFC_128, CORE, DCQCN, DCQCN_WIN, DCTCP, HPCC, HPCC_80, IDEAL, UPLINKS, named, value
+from penstock_papers.bfc._fabric import BFC, BFC_128, DCQCN, DCTCP, HPCC, HPCC_80, IDEAL, named, value
 from penstock_papers.bfc._rivals import EXPRESSPASS
+from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import FROM_PAPER, MORE, OURS, Differs
 from penstock_papers.sentences import Numbers, Row, as_said, ascending, within
@@ -30,11 +31,11 @@ TITLE = "Slowdown of long and short flows by load, Facebook"
 PAPER = "BFC, NSDI 2022, section 6.3, figure 12"
 LOADS = {"quick": (0.6, 0.9), "paper": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SIZES = "facebook_hadoop"
 BFC_32 = replace(BFC, legend="BFC, 32 queues")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)
-SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, HPCC_80), UPLINKS: SCHEMES}
+SHOWN = {LOAD: (*SCHEMES, HPCC_80), LOAD_BESIDE: SCHEMES}
 _ENOUGH = Differs("with the load of the authors' simulator ports do not run out of 32 queues, not even at 95 %", "bfc-fig12")
 # short-95: by as much as Ideal-FQ's tail, 1.25 times; queues-95: 1
 DIFFERS = {"uplinks-short-95": _ENOUGH.expecting(1, 1.45), "uplinks-queues-95": _ENOUGH.expecting(0.9, 1.2)}
@@ -87,7 +88,7 @@ _BY_LOAD = (
     within("hpcc-relative-stable", f"HPCC, 50 to 70 %, largest: {GROWTH}", "", None, BOUND, why=NOISE, kind=OURS),
     within("hpcc-relative", f"HPCC, 80 to 95 %, smallest: {GROWTH}", "", BOUND, why=WITHOUT, kind=OURS),
     within("int-80", f"HPCC, 80 B of INT, 80 to 95 %, smallest: {GROWTH}", "", BOUND, why=WITHOUT, kind=OURS),
-    within("others-relative", f"DCTCP, BFC, DCQCN+win, all loads, largest: {GROWTH}", "", None, BOUND, why=NOISE, kind=OURS),
+    within("others-relative", f"DCTCP, BFC, DCQCN, all loads, largest: {GROWTH}", "", None, BOUND, why=NOISE, kind=OURS),
     within(
         "long-80", "up to 80 %: flows > 3 MB, average: best of HPCC, DCTCP, DCQCN / BFC 32, smallest", AT_MOST_80, 1, why=MORE
     ),
@@ -123,8 +124,8 @@ _BY_LOAD = (
         within(f"expresspass-{group}-80", f"up to 80 %: {of}: ExpressPass / BFC 32, smallest", AT_MOST_80, 1, why=MORE)
         for group, of in (("short", SHORT), ("long", "flows > 3 MB, average"))
     ),
-    *_queues_rows(CORE),
-    *_queues_rows(UPLINKS),
+    *_queues_rows(LOAD),
+    *_queues_rows(LOAD_BESIDE),
 )
 BETTER = "short flows, p99: best of HPCC, DCTCP, DCQCN"
 CLAIMS = (
@@ -134,7 +135,7 @@ CLAIMS = (
 )
 
 
-def name(load: float, load_of: str = CORE) -> str:
+def name(load: float, load_of: str = LOAD) -> str:
     """The label of the runs of a load by this definition."""
     return named(f"load{100 * load:.0f}", load_of)
 
@@ -205,11 +206,11 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
     found = _best(data, LOADS[scale])
     if scale == "quick":
         return found
-    parts = (_stability(data), _relative(data), _tails(data), expresspass(data), _queues(data, CORE), _queues(data, UPLINKS))
+    parts = (_stability(data), _relative(data), _tails(data), expresspass(data), _queues(data, LOAD), _queues(data, LOAD_BESIDE))
     return found | {id: number for part in parts for id, number in part.items()}
 
 
-def _at(data: pl.DataFrame, load: float, scheme: fabric.Scheme, panel: str, load_of: str = CORE) -> float:
+def _at(data: pl.DataFrame, load: float, scheme: fabric.Scheme, panel: str, load_of: str = LOAD) -> float:
     return value(data, name(load, load_of), scheme, panel)
 
 
@@ -241,7 +242,7 @@ def relative(data: pl.DataFrame, load: float, scheme: fabric.Scheme) -> float:
 
 def _relative(data: pl.DataFrame) -> Numbers:
     """Ours: the growth relative to Ideal-FQ's, which bursts do not move."""
-    loads, stable = LOADS["paper"], (DCTCP, BFC_32, BFC_128, DCQCN_WIN)
+    loads, stable = LOADS["paper"], (DCTCP, BFC_32, BFC_128, DCQCN)
     return {
         "hpcc-relative-stable": max(relative(data, load, HPCC) for load in loads if load <= 0.7),
         "hpcc-relative": min(relative(data, load, HPCC) for load in loads if load >= 0.8),
@@ -303,6 +304,6 @@ def plot(data: pl.DataFrame) -> Any:
         for axes in row[:2]:
             fabric.log_axis(axes.yaxis, None, (1, 2, 5))
     titles = ("flows > 3 MB", "flows < 3 KB", "outstanding flows")
-    lettered(grid.flat, [*titles, *(f"{title}, {fabric.LESS}" for title in titles)])
+    lettered(grid.flat, [*titles, *(f"{title}, {fabric.SHORTER[LOAD_BESIDE]}" for title in titles)])
     legend_above(made, grid[0, 0], columns=4)
     return made

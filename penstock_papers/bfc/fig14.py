@@ -17,14 +17,14 @@ from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, IDEAL, value
 from penstock_papers.bfc._rivals import HPCC_DQA, HPCC_PFC, HPCC_SFQ
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import MORE, Differs
+from penstock_papers.claims import MORE, WORDS, Differs
 from penstock_papers.sentences import Numbers, ascending, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
 TITLE = "HPCC with queues per flow: slowdown (p99) and buffer, Facebook"
 PAPER = "BFC, NSDI 2022, section 6.4, figure 14"
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SEEDS = fabric.SEEDS
+SEEDS = fabric.MAIN_SEEDS
 SIZES = "facebook_hadoop"
 HPCCS = (HPCC_PFC, HPCC_SFQ, HPCC_DQA)
 SCHEMES = (*HPCCS, BFC, IDEAL)
@@ -45,9 +45,8 @@ CLAIMS = (
         "no-benefit",
         f"{_LONG}: HPCC-PFC / HPCC-PFC+DQA",
         NO_BENEFIT,
-        0.8,
-        1.25,
-        why="no benefit is a similar number: within a quarter",
+        *WORDS["similar"],
+        why="no benefit is a similar number: the band of that word",
     ),
     *(within(f"unable-{base.label}", f"{_LONG}: HPCC-PFC+DQA / {base.legend}", UNABLE, 1, why=MORE) for base in (BFC, IDEAL)),
     *(
@@ -65,9 +64,8 @@ CLAIMS = (
                 f"drops-{each.label}",
                 f"packets dropped: {each.legend} / HPCC-PFC",
                 DEEP,
-                0.8,
-                1.25,
-                why="the same rate is a similar number: within a quarter",
+                *WORDS["similar"],
+                why="the same rate is a similar number: the band of that word",
             ),
         )
     ),

@@ -20,7 +20,7 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _options as options
 from penstock_papers.bfc._fabric import BFC, BFC_128, DCTCP, HPCC, Scheme, value
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import Differs
+from penstock_papers.claims import WORDS, Differs
 from penstock_papers.sentences import Numbers, about, as_said, ascending, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered, size_text
 
@@ -54,8 +54,7 @@ CLAIMS = (
         "converges",
         f"{_SHORT}, lowest class: DCTCP / BFC with 8 queues per class",
         CONVERGES,
-        0.8,
-        1.25,
+        *WORDS["similar"],
         why="what has converged is similar: the band of that word",
     ),
     as_said(
@@ -70,8 +69,7 @@ CLAIMS = (
         "equivalent",
         f"{_SHORT}: highest class of BFC / alone at 15 % load with 8 queues",
         EQUIVALENT,
-        0.8,
-        1.25,
+        *WORDS["similar"],
         why="equivalent is similar: the band of that word",
     ),
     fabric.no_drops(),
@@ -87,7 +85,7 @@ def specs(scale: str) -> dict[str, Spec]:
     """All classes, and one alone with the queues that it has among four."""
     shared = fabric.spec(SCHEMES, DURATION[scale], SIZES)
     (poisson,) = shared["workload"]
-    each = {**poisson, **fabric.core_load(0.6 / CLASSES)}
+    each = {**poisson, **fabric.load_keys(0.6 / CLASSES)}
     alone = replace(BFC, table={**BFC.table, "queues": 8})
     return {
         SHARED: {**shared, "workload": [{**each, "class": class_of(i), "priority": i} for i in range(CLASSES)]},

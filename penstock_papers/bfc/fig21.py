@@ -21,7 +21,7 @@ from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import DCTCP, HPCC, Scheme, value
 from penstock_papers.bfc._rivals import EXPRESSPASS
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import MORE, OURS, Differs
+from penstock_papers.claims import MORE, OURS, WORDS, Differs
 from penstock_papers.sentences import Numbers, ascending, within
 from penstock_papers.style import PAGE, figure, lettered
 
@@ -35,7 +35,7 @@ MARKING_KB = (50, 100, 200, 400)  # K_min; K_max is four times as much
 CREDITS = (8, 16, 32)
 ALPHAS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 ETA = "As expected, increasing eta worsens the FCT of short flows but improves the FCT for long flows (marginally for both)"
-_MARGINALLY = "marginally is slightly: a factor from 1 to 1.2"
+_MARGINALLY = "marginally is slightly: the band of that word"
 MARKING = "increases the queuing at the switch, which increases FCT of short flows but improves link utilization"
 BUFFER = "Varying the credit buffer size has little impact on performance"
 WASTE = (
@@ -85,8 +85,8 @@ SWEEPS = (
 _ENDS = f"{DCTCPS[-1].legend} / {DCTCPS[0].legend}", f"{DCTCPS[0].legend} / {DCTCPS[-1].legend}"
 GROUPS = {"short": "flows < 3 KB, p99", "long": "flows > 3 MB, average"}
 CLAIMS = (
-    within("eta-short", "HPCC, flows < 3 KB, p99: eta 0.98 / 0.9", ETA, 1, 1.2, why=_MARGINALLY),
-    within("eta-long", "HPCC, flows > 3 MB, average: eta 0.9 / 0.98", ETA, 1, 1.2, why=_MARGINALLY),
+    within("eta-short", "HPCC, flows < 3 KB, p99: eta 0.98 / 0.9", ETA, *WORDS["slightly"], why=_MARGINALLY),
+    within("eta-long", "HPCC, flows > 3 MB, average: eta 0.9 / 0.98", ETA, *WORDS["slightly"], why=_MARGINALLY),
     ascending("marking-buffer", "DCTCP, buffer in use (MB), p99", MARKING),
     within("marking-short", f"DCTCP, flows < 3 KB, p99: {_ENDS[0]}", MARKING, 1, why=MORE),
     within("marking-long", f"DCTCP, flows > 3 MB, average: {_ENDS[1]}", MARKING, 1, why=MORE),
@@ -96,8 +96,8 @@ CLAIMS = (
             f"ExpressPass, {what}: 8 to 32 credits, largest / smallest",
             BUFFER,
             1,
-            1.2,
-            why="little is slightly: a factor up to 1.2",
+            WORDS["slightly"][1],
+            why="little is slightly: the band of that word upwards",
         )
         for group, what in GROUPS.items()
     ),
@@ -109,8 +109,7 @@ CLAIMS = (
             f"rule-{name}-{group}",
             f"ExpressPass, {what}: rule {scheme.legend} / judged",
             "for ExpressPass we use [1], the simulator of its authors",
-            0.8,
-            1.25,
+            *WORDS["similar"],
             why="what is judged does not depend on it: similar",
             kind=OURS,
         )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock_papers.bfc._variants import BFC
+from penstock_papers.bfc._variants import NS3
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS
 from penstock_papers.sentences import Numbers, within
@@ -128,7 +128,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(rates: tuple[int, int], thresholds: list[float], round_trips: int, flows: int = 1) -> Spec:
     fast, slow = rates
-    schemes = [{**BFC, "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
+    schemes = [{**NS3, "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
     return {
         "run": {"duration": f"{2 * DELAY_US * round_trips}us", "drain": False},
         "topology": {

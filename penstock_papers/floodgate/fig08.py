@@ -20,7 +20,7 @@ from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import STATISTICS, TRIO
 from penstock_papers.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, VARIANTS, WORKLOADS, scheme, value
-from penstock_papers.sentences import READ, Numbers, about, as_said, holds, within
+from penstock_papers.sentences import Numbers, about, as_said, holds, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Completion time of Poisson flows in the incast mix"
@@ -68,7 +68,6 @@ CLAIMS = (
         "a little larger than TIMELY+Floodgate",
         "slightly",
         said="a little",
-        read=READ,
     ),
     *(
         holds(
@@ -85,7 +84,6 @@ CLAIMS = (
             f"{WORKLOADS[workload]}, {panel}: DCQCN / Floodgate",
             GREATLY,
             "greatly",
-            read=READ,
             kind=kind,
         ).at("paper")
         for panel, kind in ((AVERAGE, FROM_PAPER), (MEDIAN, OURS))

@@ -15,7 +15,7 @@ from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import STATISTICS, TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, IDEAL
-from penstock_papers.sentences import READ, Numbers, as_said, within
+from penstock_papers.sentences import Numbers, as_said, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Distribution of completion times, Web Server"
@@ -37,7 +37,6 @@ CLAIMS = (
             f"{kind}, {panel}: DCQCN / {scheme.legend}",
             IMPROVED,
             "significantly",
-            read=READ,
         )
         for kind, name in NAMES.items()
         for panel in STATISTICS

@@ -13,7 +13,7 @@ from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, WORKLOADS, value
-from penstock_papers.sentences import READ, Numbers, as_said, ascending, within
+from penstock_papers.sentences import Numbers, as_said, ascending, within
 from penstock_papers.style import COLUMN, figure, legend_above
 
 TITLE = "Maximum buffer occupancy in the incast mix"
@@ -42,7 +42,6 @@ CLAIMS = (
             "buffer occupancy of Web Server, Hadoop, and Web search is a little larger than Memcached",
             "slightly",
             said="a little",
-            read=READ,
         )
         for workload, name in WORKLOADS.items()
         if workload != "memcached"

@@ -15,7 +15,7 @@ from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, HOPS, IDEAL, WORKLOADS, Scheme, value
-from penstock_papers.sentences import READ, Numbers, as_said, ascending, within
+from penstock_papers.sentences import Numbers, as_said, ascending, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Buffer and queueing time per hop"
@@ -49,15 +49,13 @@ CLAIMS = (
         row
         for workload, name in SHOWN.items()
         for row in (
-            as_said(f"less-{workload}-core", f"{name}: buffer of Core, DCQCN / Floodgate", PRESSURE, "greatly", read=READ),
-            as_said(
-                f"less-{workload}-tor-down", f"{name}: buffer of ToR-Down, DCQCN / Floodgate", PRESSURE, "greatly", read=READ
-            ),
+            as_said(f"less-{workload}-core", f"{name}: buffer of Core, DCQCN / Floodgate", PRESSURE, "greatly"),
+            as_said(f"less-{workload}-tor-down", f"{name}: buffer of ToR-Down, DCQCN / Floodgate", PRESSURE, "greatly"),
             ascending(f"ideal-{workload}", f"{name}: buffer of ToR-Up (MB)", SMALLER),
         )
     ),
     ascending("tamed", "Hadoop: buffer of ToR-Up (MB)", LARGER),
-    as_said("tamed-slightly", "Hadoop: buffer of ToR-Up, Floodgate / DCQCN", SLIGHTLY, "slightly", read=READ),
+    as_said("tamed-slightly", "Hadoop: buffer of ToR-Up, Floodgate / DCQCN", SLIGHTLY, "slightly"),
     within(
         "wait-web-server",
         "DCQCN, Web Server: share of ToR-Up in the queueing time",
@@ -81,7 +79,6 @@ CLAIMS = (
                 f"{name}: queueing time of all hops, DCQCN / Floodgate",
                 GREATLY,
                 "greatly",
-                read=READ,
                 kind=OURS,
             ),
             as_said(
@@ -89,7 +86,6 @@ CLAIMS = (
                 f"{name}: queueing time by hop, DCQCN / Floodgate, smallest ({{}})",
                 GREATLY,
                 "greatly",
-                read=READ,
             ),
         )
     ),

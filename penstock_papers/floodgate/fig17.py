@@ -18,7 +18,7 @@ from penstock_papers.claims import MORE, OURS, Differs
 from penstock_papers.floodgate import _hops as hops
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._setup import FLOODGATE, HOPS, rows, value
-from penstock_papers.sentences import READ, Numbers, Row, as_said, ascending, within
+from penstock_papers.sentences import Numbers, Row, as_said, ascending, within
 from penstock_papers.style import BLACK, DASHES, GREEN, MARKERS, PAGE, RED, figure, legend_above, lettered, log_axis
 
 TITLE = "Credit timer T and delayed credits"
@@ -69,7 +69,6 @@ CLAIMS = (
             "buffer occupancy on ToR-Up ports and ToR-Down ports remains almost unchanged",
             "slightly",
             said="almost unchanged",
-            read=READ,
             quick=True,
         )
         for hop in ("ToR-Up", "ToR-Down")

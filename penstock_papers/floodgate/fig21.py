@@ -13,7 +13,7 @@ from penstock_papers.floodgate import _mix as mix
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._mix import STATISTICS, TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, IDEAL, WORKLOADS
-from penstock_papers.sentences import READ, Numbers, as_said, within
+from penstock_papers.sentences import Numbers, as_said, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Completion time of incast flows in the incast mix"
@@ -35,7 +35,7 @@ CLAIMS = (
         for panel in STATISTICS
     ),
     *(
-        as_said(f"ideal-{panel[:3]}", f"{panel}, mean of the workloads: ideal / DCQCN", INCREASED, "slightly", read=READ)
+        as_said(f"ideal-{panel[:3]}", f"{panel}, mean of the workloads: ideal / DCQCN", INCREASED, "slightly")
         for panel in STATISTICS
     ),
     *(
@@ -51,7 +51,6 @@ CLAIMS = (
         "a little improvement is observed",
         "slightly",
         said="a little",
-        read=READ,
     ),
 )
 

@@ -26,7 +26,7 @@ from penstock_papers.frames import Scheme
 from penstock_papers.hpcc import _fabric as fabric
 from penstock_papers.hpcc._fabric import curve, value
 from penstock_papers.hpcc._testbed import DRAWN, Reading
-from penstock_papers.sentences import READ, Numbers, Row, about, as_said, ascending, within
+from penstock_papers.sentences import Numbers, Row, about, as_said, ascending, within
 from penstock_papers.style import DASHES, PAGE, figure, legend_above, lettered
 
 TITLE = "Slowdown and queue length on the testbed, WebSearch"
@@ -60,13 +60,12 @@ def _rows(load: str) -> tuple[Row, ...]:
         about(f"{tag}-hpcc", f"{what}: slowdown of HPCC", f"{hpcc}", hpcc),
         about(f"{tag}-high", f"{what}: slowdown of {HIGH_K.legend}", f"{dcqcn}", dcqcn, kind=OURS),
         about(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{fct}us", fct),
-        as_said(f"{tag}-order", f"{what}: slowdown, DCQCN / HPCC", MUCH, "much", read=READ, quick=True, kind=kind),
+        as_said(f"{tag}-order", f"{what}: slowdown, DCQCN / HPCC", MUCH, "much", quick=True, kind=kind),
         as_said(
             f"{tag}-median",
             f"{load}: slowdown p50, DCQCN / HPCC, geometric mean over the sizes",
             "HPCC and DCQCN achieve similar FCT slowdowns in the median",
             "similar",
-            read=READ,
         ),
         within(
             f"{tag}-pfc",

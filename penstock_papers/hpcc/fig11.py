@@ -21,7 +21,7 @@ from penstock_papers.claims import MORE, OURS, Differs
 from penstock_papers.frames import Scheme
 from penstock_papers.hpcc import _fabric as fabric
 from penstock_papers.hpcc._fabric import curve, value
-from penstock_papers.sentences import READ, Numbers, about, as_said, ascending, holds, within
+from penstock_papers.sentences import Numbers, about, as_said, ascending, holds, within
 from penstock_papers.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Slowdown, PFC and latency of six schemes, FB_Hadoop"
@@ -54,7 +54,6 @@ CLAIMS = (
                 f"{where}: slowdown p95 of flows up to 120 KB, geometric mean over the sizes, other scheme / HPCC, least ({{}})",
                 "for the flows shorter than 120KB, HPCC achieves much lower FCTs than all the other schemes",
                 "much",
-                read=READ,
             ),
             as_said(
                 f"{traffic}-short-least",

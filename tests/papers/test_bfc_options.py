@@ -33,7 +33,7 @@ def test_every_step_of_a_figure(id, monkeypatch, tmp_path):
 def test_specs_are_those_of_the_paper():
     shared = fig20.specs("paper")[fig20.SHARED]
     assert [workload["priority"] for workload in shared["workload"]] == [0, 1, 2, 3]
-    assert sum(workload["load"] for workload in shared["workload"]) == pytest.approx(fabric.core_load(0.6)["load"], rel=1e-4)
+    assert sum(workload["load"] for workload in shared["workload"]) == pytest.approx(fabric.load_keys(0.6)["load"], rel=1e-4)
     assert {table["queues"] for table in shared["scheme"] if table["name"] == "bfc" and "queues" in table} == {128}
     assert [spec["workload"][1]["fan_in"] for spec in fig24.specs("paper").values()] == list(fig24.DEGREES["paper"])
     tables = {table["label"]: table for table in fig25.specs("paper")["incast"]["scheme"]}

@@ -15,7 +15,7 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc import fig09, fig10, fig11, fig12, fig14, fig21, fig29
-from penstock_papers.bfc._fabric import BFC, BFC_128, DCQCN, DCQCN_WIN, DCTCP, HPCC, HPCC_80, IDEAL
+from penstock_papers.bfc._fabric import BFC, BFC_128, DCQCN, DCTCP, HPCC, HPCC_80, IDEAL
 from penstock_papers.bfc._rivals import EXPRESSPASS, HPCC_PFC
 from penstock_papers.claims import FROM_PAPER, OURS, judge
 from penstock_papers.sentences import claims
@@ -243,7 +243,7 @@ def test_fewer_wasted_credits_by_hand():
 
 def by_load(**panels):
     """Rows of figure 12 with its loads: of each panel a function of scheme and load."""
-    schemes = (DCQCN, DCTCP, HPCC, BFC, BFC_128, IDEAL, DCQCN_WIN, HPCC_80, EXPRESSPASS)
+    schemes = (DCQCN, DCTCP, HPCC, BFC, BFC_128, IDEAL, HPCC_80, EXPRESSPASS)
     return pl.concat(
         fabric.points(fig12.name(load), scheme, panel, [100 * load], [number(scheme, load)])
         for panel, number in panels.items()

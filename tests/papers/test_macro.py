@@ -114,7 +114,6 @@ def test_claims_of_medium_and_long_flows_by_hand():
         hpcc=(4, 8, 1, 1),
         dctcp=(5, 5, 1, 1),
         dcqcn=(3, 16, 1, 1),
-        dcqcn_win=(1, 10, 1, 1),
     )
 
     def judged(rows, numbers):
@@ -132,7 +131,6 @@ def test_claims_of_medium_and_long_flows_by_hand():
         "long-best": (pytest.approx(1.25), True, FROM_PAPER),
         "long-hpcc": (pytest.approx(0.5), False, FROM_PAPER),
         "long-dctcp": (pytest.approx(1.6), True, OURS),
-        "long-dcqcn-win": (pytest.approx(0.8), False, OURS),
     }
 
 

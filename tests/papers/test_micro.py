@@ -19,7 +19,7 @@ BESIDE = {  # the points of a figure's other variants, which are (ours)
     "bfc/fig07_tofino2": pl.col("panel").str.ends_with("-update"),
     "bfc/fig08": pl.col("series") == fig08.OTHER,
     "bfc/fig08_tofino2": pl.col("series") == fig08_tofino2.BESIDE,
-    "bfc/table1": pl.col("series").is_in(["BFC, unpaused", "DCQCN+win"]),
+    "bfc/table1": pl.col("series").is_in(["BFC, unpaused", "DCQCN, no window"]),
 }
 MICRO = [
     *("bfc/table1", "bfc/deadlock", "bfc/fig07", "bfc/fig07_tofino2", "bfc/fig08", "bfc/fig08_tofino2", "bfc/fig30"),

@@ -26,6 +26,8 @@ def pfc(table):
     return {f"pfc.{key}": value for key, value in table.items()}
 
 
+# Records of fewer seeds than their figure has now: they are to be made again. This list may only become shorter.
+FEWER = dict.fromkeys(["bfc/abstract", *(f"bfc/fig{number:02}" for number in range(9, 15))], 3)
 COMMON = {  # what all tables of a paper have
     "backdraft": {},
     "bfc": {},
@@ -96,7 +98,9 @@ def test_every_recorded_verdict_follows_from_its_number():
 
 def test_a_record_has_the_seeds_of_its_figure_and_the_commit_of_its_sources():
     for id, scale, record in recorded():
-        wanted = EXPERIMENTS[id].seeds.get(scale, 1)
+        seeds = EXPERIMENTS[id].seeds.get(scale, 1)
+        wanted = FEWER.get(id, seeds)
+        assert wanted < seeds or id not in FEWER, f"{id}: delete it from the list"
         assert record["seeds"] == list(range(1, 1 + wanted)), f"{id} {scale}: not chosen, and as many as the figure has"
         assert re.fullmatch("[0-9a-f]{40}", record["commit"]), f"{id} {scale}: sources that differ from their commit"
 
@@ -178,7 +182,7 @@ def test_a_paper_s_figures_show_one_variant_of_a_scheme():
     for id in (id for id in EXPERIMENTS if EXPERIMENTS[id].specs):
         paper = id.split("/")[0]
         module = importlib.import_module(f"penstock_papers.{paper}")
-        chosen = getattr(module, "VARIANTS", {})
+        chosen = getattr(module, "VARIANTS", {}) | getattr(module, "IMPLEMENTED", {}).get(id.split("/")[1], {})
         if not chosen:
             continue
         assert module.VARIANTS_REASON

@@ -122,14 +122,14 @@ def test_several_schemes_lie_side_by_side_with_a_comparison():
     assert sorted(os.listdir("out")) == [
         "bfc",
         "comparison.csv",
-        "dcqcn",
+        "dcqcn-bfc",
         "hpcc",
         "ideal_fq",
         "slowdown.pdf",
         "slowdown.png",
         "spec.toml",
     ]
-    assert pl.read_csv("out/comparison.csv")["scheme"].to_list() == ["bfc", "hpcc", "dcqcn", "ideal_fq"]
+    assert pl.read_csv("out/comparison.csv")["scheme"].to_list() == ["bfc", "hpcc", "dcqcn-bfc", "ideal_fq"]
     assert Run.load("out/hpcc").scheme == "hpcc"
 
 

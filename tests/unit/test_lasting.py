@@ -202,9 +202,9 @@ def test_several_schemes_go_on_where_they_were(capsys):
     fake_simulator.interrupt_at.clear()
     fake_simulator.calls.clear()
     assert main(["run", "quickstart", "--out", "out"]) == 0
-    assert [call["scheme"].name for call in fake_simulator.calls] == ["hpcc", "dcqcn", "ideal_fq"]
+    assert [call["scheme"].name for call in fake_simulator.calls] == ["hpcc", "dcqcn:bfc", "ideal_fq"]
     assert "bfc: finished before" in capsys.readouterr().err
-    assert pl.read_csv("out/comparison.csv")["scheme"].to_list() == ["bfc", "hpcc", "dcqcn", "ideal_fq"]
+    assert pl.read_csv("out/comparison.csv")["scheme"].to_list() == ["bfc", "hpcc", "dcqcn-bfc", "ideal_fq"]
     assert not Run.load("out/hpcc").summary.get("interrupted")
     assert main(["run", "quickstart", "--out", "out"]) == 0 and len(fake_simulator.calls) == 3
     assert main(["run", "quickstart", "--out", "out", "--threads", "3"]) == 0 and len(fake_simulator.calls) == 3

@@ -367,7 +367,7 @@ def test_presets_load_and_survive_a_round_trip(name: str):
 
 def test_there_are_presets():
     assert "quickstart" in presets()
-    assert [s.name for s in load_spec("quickstart").schemes] == ["bfc", "hpcc", "dcqcn", "ideal_fq"]
+    assert [s.name for s in load_spec("quickstart").schemes] == ["bfc", "hpcc", "dcqcn:bfc", "ideal_fq"]
 
 
 def test_a_list_of_flows_may_wait_and_compute():
