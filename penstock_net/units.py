@@ -55,7 +55,7 @@ def parse_delay(value: str | int | float, path: str = "delay", *, positive: bool
     """Picoseconds of "1us", or those that light takes through a fibre of "40m" or "2km", rounded up."""
     match = _NUMBER.match(value) if isinstance(value, str) else None
     if match is None or match.group(2) not in LENGTH:
-        return parse_time(value, path, positive=positive)
+        return _whole(value, _parse(value, TIME | LENGTH, "s", path, "1us"), path, "ps", positive)
     exact = parse_metres(value, path) * PS_PER_S / SPEED_OF_LIGHT
     return _whole(value, Fraction(math.ceil(exact)), path, "ps", positive)
 
