@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock_net.advise.formulas import KIB, Fit, Parts, Sonic, formula_tables, platforms
 from penstock_net.errors import SpecError, nearest
-from penstock_net.units import SPEED_OF_LIGHT
+from penstock_net.units import parse_delay
 
 CONTROL = 64  # bytes of a pause
 HEADER = 48
@@ -36,7 +36,7 @@ class ByHand:
         """As `Sonic.xoff`."""
         if gbps <= 0 or metres <= 0:
             raise SpecError("must be greater than zero", path="length" if gbps > 0 else "speed", value=min(gbps, metres))
-        cable = 2 * metres / SPEED_OF_LIGHT * gbps * 1e9 / 8
+        cable = 2 * parse_delay(f"{metres}m") * gbps / 8000
         response = gbps * self.response_ns / 8
         frames = 3 * (self.mtu + HEADER + CONTROL) + CONTROL * (self.lossless - 1)
         whole = 2 * (int(cable / 2) + 1) + (int(response) + 1 if response else 0) + frames
