@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, floor
 
-from penstock_net.advise.formulas import Parts
+from penstock_net.advise.formulas import Parts, Sonic
+from penstock_net.advise.platform import ByHand
 from penstock_net.advise.site import Ports, Switch
 from penstock_net.errors import SpecError
 from penstock_net.units import format_size
@@ -122,13 +123,15 @@ def rows(advice: Advice) -> list[Row]:
     out: list[Row] = []
     switch, budget = advice.switch, advice.budget
     table = f"shipped table of {switch.platform.name}" if switch.platform.table else "SONiC's default"
+    profile = {Sonic: "SONiC's formula: latency of the pipeline", ByHand: "by hand: one and two largest packets"}
+    own = profile.get(type(switch.platform.formula), table)
     for one in advice.classes:
         of = one.ports.text
         out.append(Row("xoff", of, f"{one.xoff} B", one.reason, one.source))
         what = "beside the pool of headroom" if switch.shares else "xoff included"
-        out.append(Row("size", of, f"{one.size} B", f"the priority's own, {what}", table))
+        out.append(Row("size", of, f"{one.size} B", f"the priority's own, {what}", own))
         offset = f", offset {one.xon_offset} B" if one.xon_offset is not None else ""
-        out.append(Row("xon", of, f"{one.xon} B{offset}", "resumes at the larger of xon and threshold - offset", table))
+        out.append(Row("xon", of, f"{one.xon} B{offset}", "resumes at the larger of xon and threshold - offset", own))
     everywhere = "all ports"
     for setting in ("size", "xon"):
         alike = [row for row in out if row.setting == setting]

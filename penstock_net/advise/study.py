@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from penstock_net.errors import SpecError
 from penstock_net.files import new_files, write_file
 from penstock_net.units import format_size
 
+PICTURE = "headroom.png"
 PARTS = ("cable", "response", "frames", "cells", "rounding")
 
 
@@ -142,19 +143,22 @@ def grouped(findings: tuple[Finding, ...]) -> list[tuple[Finding, list[str]]]:
 # ---- Files ----
 
 
-def write(found: list[Study], out: Path) -> list[Path]:
+def write(found: list[Study], out: Path, draw: Callable[[Advice], bytes]) -> list[Path]:
     """Write the reports and rows of all switches into a folder; of several, into a folder each.  SpecError: it cannot be.
 
-    advice.json, report.md; if the settings fit, config_db.json (rows to load); of a config_db.json also merged.json, all of it
-    with these rows, and rollback.json, a patch back.
+    advice.json, report.md; headroom.png, the picture that `draw` makes, if there are settings; if they fit, config_db.json (rows
+    to load); of a config_db.json also merged.json, all of it with these rows, and rollback.json, a patch back.
     """
     names: list[str] = []
     with new_files(out, "give another folder with --out") as folder:
         for one in found:
             prefix = f"{one.name}/" if len(found) > 1 else ""
-            for name, content in contents(one).items():
+            files = {name: content.encode() for name, content in contents(one).items()}
+            if one.advice:
+                files[PICTURE] = draw(one.advice)
+            for name, content in files.items():
                 names.append(prefix + name)
-                write_file(folder / (prefix + name), content.encode())
+                write_file(folder / (prefix + name), content)
     return [out / name for name in names]
 
 
@@ -209,6 +213,7 @@ def markdown(found: Study) -> Iterator[str]:
         return
     yield from ("", "## Headroom of a lossless priority", "")
     yield from _table([_head(), *(_parts(one) for one in found.advice.classes)])
+    yield from ("", f"![By the length of the cable: dots are rows of the vendor's table, rings what is advised]({PICTURE})")
     yield from ("", "## Settings", "")
     yield from _table([["setting", "for", "value", "reason", "source"], *([*asdict(r).values()] for r in rows(found.advice))])
     budget = found.advice.budget

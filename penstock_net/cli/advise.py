@@ -29,10 +29,10 @@ def command(
 
         penstock advise config_db.json --platform Z9864f
 
-    A site.toml names switches, their platforms, ports and cables. A config_db.json is checked, too. DIR gets report.md,
-    advice.json and config_db.json with the rows to load (config load); for a config_db.json also merged.json, all of it with
-    these rows, and rollback.json, a patch that takes them back (config apply-patch). The status is 1 if there is an error
-    among the findings.
+    A site.toml names switches, their platforms, ports and cables. A config_db.json is checked, too. DIR gets report.md with a
+    picture, advice.json and config_db.json with the rows to load (config load); for a config_db.json also merged.json, all of
+    it with these rows, and rollback.json, a patch that takes them back (config apply-patch). The status is 1 if there is an
+    error among the findings.
     """
     from penstock_net.advise.study import study, text, write
 
@@ -40,7 +40,10 @@ def command(
     for number, one in enumerate(found):
         typer.echo(("\n" if number else "") + "\n".join(text(one)))
     if out is not None:
-        paths = write(found, out)
+        from penstock_net.report import plots
+        from penstock_net.report.plots.advice import headroom_by_length
+
+        paths = write(found, out, lambda advice: plots.render(headroom_by_length(advice), "png"))
         typer.echo(f"written to {out}: {', '.join(str(path.relative_to(out)) for path in paths)}")
     if any(one.wrong for one in found):
         raise typer.Exit(1)

@@ -77,10 +77,10 @@ def test_the_command_writes_all_or_nothing(tmp_path, monkeypatch, capsys):
     Path("site.toml").write_text(SITE)
     Path("c.json").write_text(json.dumps(clean("Z9864f", 2)))
     assert main(["advise", "site.toml", "--out", "site"]) == 0
-    assert {path.name for path in Path("site").iterdir()} == {"advice.json", "report.md", "config_db.json"}
+    assert {path.name for path in Path("site").iterdir()} == {"advice.json", "report.md", "config_db.json", "headroom.png"}
     assert main(["advise", "c.json", "--out", "config"]) == 0
     assert "no findings\nnot read, and left as they are: VLAN\n" in capsys.readouterr().out
-    names = {"advice.json", "report.md", "config_db.json", "merged.json", "rollback.json"}
+    names = {"advice.json", "report.md", "config_db.json", "merged.json", "rollback.json", "headroom.png"}
     assert {path.name for path in Path("config").iterdir()} == names
     assert main(["advise", "config/merged.json"]) == 0
     said = json.loads(Path("config/advice.json").read_text())
