@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock_net.advise import repeat
 from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.finding import SEVERITIES, Finding
@@ -89,7 +91,8 @@ def text(found: Study) -> Iterator[str]:
         of = max(len(row.of) for row in rows(found.advice))
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
-            yield f"{'':<18}{row.reason}; {row.source}"
+            source = re.sub(r"\S+/", "", row.source)  # a table without its folders
+            yield f"{'':<18}{row.reason}; {source}"
         yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
     yield ""
     yield from findings_text(found)
@@ -147,7 +150,8 @@ def write(found: list[Study], out: Path, draw: Callable[[Advice], bytes]) -> lis
     """Write the reports and rows of all switches into a folder; of several, into a folder each.  SpecError: it cannot be.
 
     advice.json, report.md; headroom.png, the picture that `draw` makes, if there are settings; if they fit, config_db.json (rows
-    to load); of a config_db.json also merged.json, all of it with these rows, and rollback.json, a patch back.
+    to load), spec.toml and network.txt (its simulation); of a config_db.json also merged.json, all of it with these rows, and
+    rollback.json, a patch back.
     """
     names: list[str] = []
     with new_files(out, "give another folder with --out") as folder:
@@ -169,6 +173,7 @@ def contents(found: Study) -> dict[str, str]:
         before = found.config or Config({})
         new = fragment(found.advice, before)
         out["config_db.json"] = Config(new).text()
+        out |= repeat.files(found.advice)
         if found.config:
             out["rollback.json"] = _json(rollback(before, new))
             out["merged.json"] = merged(before, new).text()

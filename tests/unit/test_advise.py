@@ -16,10 +16,14 @@ from penstock_net.advise.platform import ByHand, all_platforms
 from penstock_net.advise.settings import K_MAX, K_MIN, Advice, advise, detection_ms, rows, share, why_not
 from penstock_net.advise.site import Ports, Switch, read_site, sharing
 from penstock_net.advise.sonic import Config, parse, platform_of, switch_of
-from penstock_net.advise.study import markdown, study
+from penstock_net.advise.study import contents, markdown, study
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
+from penstock_net.sim.headroom import headroom
+from penstock_net.sim.settings import Settings
+from penstock_net.spec import load_spec
 from penstock_net.spec.toml import write_toml
+from penstock_net.workload import Flows
 
 SITE = """
 [[switch]]
@@ -34,6 +38,9 @@ lossless = [3, 4]
 [traffic]
 incast = { fan_in = 16 }
 """
+
+
+SIMULATION = ("spec.toml", "network.txt")
 
 
 def written(tmp_path, text, name="site.toml"):
@@ -77,10 +84,16 @@ def test_the_command_writes_all_or_nothing(tmp_path, monkeypatch, capsys):
     Path("site.toml").write_text(SITE)
     Path("c.json").write_text(json.dumps(clean("Z9864f", 2)))
     assert main(["advise", "site.toml", "--out", "site"]) == 0
-    assert {path.name for path in Path("site").iterdir()} == {"advice.json", "report.md", "config_db.json", "headroom.png"}
+    assert {path.name for path in Path("site").iterdir()} == {
+        "advice.json",
+        "report.md",
+        "config_db.json",
+        "headroom.png",
+        *SIMULATION,
+    }
     assert main(["advise", "c.json", "--out", "config"]) == 0
     assert "no findings\nnot read, and left as they are: VLAN\n" in capsys.readouterr().out
-    names = {"advice.json", "report.md", "config_db.json", "merged.json", "rollback.json", "headroom.png"}
+    names = {"advice.json", "report.md", "config_db.json", "merged.json", "rollback.json", "headroom.png", *SIMULATION}
     assert {path.name for path in Path("config").iterdir()} == names
     assert main(["advise", "config/merged.json"]) == 0
     said = json.loads(Path("config/advice.json").read_text())
@@ -89,6 +102,33 @@ def test_the_command_writes_all_or_nothing(tmp_path, monkeypatch, capsys):
     assert main(["advise", "c.json", "--out", "file"]) == 2
     assert "cannot be written (a file is in the place of its folder)" in capsys.readouterr().err
     assert Path("file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, "by hand"])
+def test_the_settings_can_be_simulated(name, tmp_path):
+    """The spec has a host at each port, and its scheme the headroom, pool and thresholds of the advice."""
+    if name == "by hand":
+        text = SITE.replace('platform = "Z9864f"', 'response = "2us"\ncell = 254\nbuffer = "90MB"')
+        (found,) = study(written(tmp_path, text.replace("32", "4")))
+    else:
+        (found,) = study(written(tmp_path, json.dumps(clean(name, 3)), "c.json"))
+    advice = found.advice
+    for file, content in contents(found).items():
+        (tmp_path / file).write_text(content)
+    spec = load_spec(tmp_path / "spec.toml")
+    topo, scheme = spec.build_topology(), spec.build_scheme(spec.schemes[0])
+    assert topo.hosts == advice.switch.count and topo.buffer_bytes.tolist() == [advice.switch.buffer]
+    part = headroom(Settings(topo, Flows.none(), scheme, host=spec.host), "pfc")
+    assert part.lossless == list(advice.switch.lossless)
+    alphas = {part.thresholds[i] for i in part.lossless}
+    assert {alpha for alpha, _ in alphas} == {2.0**advice.dynamic_th}
+    assert part.pool == (advice.budget.headroom if advice.switch.shares else 0)
+    largest = {kind.gbps: max(one.xoff for one in advice.classes if one.ports.gbps == kind.gbps) for kind in advice.switch.ports}
+    by_rate = {round(8000 / rate): int(size) for rate, size in zip(topo.links["ps_per_byte"], part.given.max(axis=0))}
+    assert by_rate == largest
+    flows = spec.build_flows(topo)
+    run = spec.simulate(spec.schemes[0], topo, flows)
+    assert run.summary["drops"] == 0 and run.summary["flows_finished"] == len(flows)
 
 
 def test_several_switches_have_a_folder_each(tmp_path, monkeypatch, capsys):
@@ -170,6 +210,7 @@ SWITCHES = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(SWITCHES)
 def test_the_buffer_adds_up_to_the_byte(switch):
     """Added up from the profiles that are written."""
@@ -228,6 +269,7 @@ def test_headroom_by_hand_is_monotone_in_response_mtu_and_small_packets(response
         assert replace(of, mtu=mtu + more).xoff(gbps, 40).total >= size
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 128), st.integers(-8, 7), st.integers(10**6, 10**9))
 def test_ecn_comes_before_pfc(n, threshold, pool):
     switch = replace(made(all_platforms()["Z9864f"], [(1, 400, 5)], (3,), pool + 10**6), fan_in=n)
@@ -392,7 +434,7 @@ PLACES += [
 ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(PLACES), VALUES, max_size=3), st.booleans())
 def test_whatever_a_site_says(tmp_path_factory, changes, by_hand):
     """It is advised, or refused in at most two lines."""
