@@ -1,4 +1,7 @@
-"""Clean configurations of SONiC, written from what shipped tables have: rows of headroom, pools, ECN; and default maps."""
+"""Clean configurations of SONiC, written from what shipped tables have: rows of headroom, pools, ECN;
+and default maps; and what applies a patch."""
+
+import json
 
 # name: (hwsku, buffers, marking, ports); numbers are bytes as in shipped files.
 #   buffers   size and xoff of the ingress pool, size and xon of the profiles (None: given by port), n of alpha, xon_offset
@@ -127,4 +130,21 @@ def clean(name, most=4096):
             enabled = {"pfc_enable": "3,4", "pfcwd_sw_enable": "3,4"}
             tables["PORT_QOS_MAP"][port] = {**dict.fromkeys(maps, "AZURE"), **enabled}
             tables["PFC_WD"][port] = {"action": "drop", "detection_time": "200", "restoration_time": "200"}
+    return tables
+
+
+def applied(patch, tables):
+    """A JSON patch of removals and replacements, RFC 6902."""
+    tables = json.loads(json.dumps(tables))
+    for step in patch:
+        *path, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
+        place = tables
+        for part in path:
+            place = place[part]
+        assert last in place
+        if step["op"] == "remove":
+            del place[last]
+        else:
+            assert step["op"] == "replace"
+            place[last] = step["value"]
     return tables

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from advise_configs import SHIPPED, clean
+from advise_configs import SHIPPED, applied, clean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -283,23 +283,6 @@ def test_ecn_comes_before_pfc(n, threshold, pool):
 @pytest.mark.parametrize(("ports", "time"), [(1, 200), (32, 200), (33, 400), (64, 400), (256, 1600), (4096, 5000)])
 def test_the_watchdog_is_that_of_sonic(ports, time):
     assert detection_ms(ports) == time
-
-
-def applied(patch, tables):
-    """A JSON patch of removals and replacements, RFC 6902."""
-    tables = json.loads(json.dumps(tables))
-    for step in patch:
-        *path, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
-        place = tables
-        for part in path:
-            place = place[part]
-        assert last in place
-        if step["op"] == "remove":
-            del place[last]
-        else:
-            assert step["op"] == "replace"
-            place[last] = step["value"]
-    return tables
 
 
 def ports_table(switch):

@@ -3,14 +3,15 @@
 import json
 
 import pytest
-from advise_configs import SHIPPED, clean
+from advise_configs import SHIPPED, applied, clean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock_net.advise import checks, fields
-from penstock_net.advise.export import merged
+from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.finding import Finding
 from penstock_net.advise.sonic import READ, Config, parse, platform_of
+from penstock_net.advise.study import contents, study, text
 from penstock_net.errors import SpecError
 
 P = "pg_lossless_800000_40m_profile"
@@ -210,8 +211,9 @@ TABLES = st.dictionaries(st.sampled_from(READ), st.dictionaries(TEXT, ROWS, max_
 
 @settings(max_examples=30)
 @given(TABLES, st.sampled_from(sorted(SHIPPED)), st.data())
-def test_whatever_the_tables_say(tables, name, data):
-    """Mixed into a clean configuration: findings or none, never another exception; and what is read is what was written."""
+def test_whatever_the_tables_say(tmp_path_factory, tables, name, data):
+    """Mixed into a clean configuration: advice and findings or none, never another exception; and what is read is what was
+    written, is advised without a field that SONiC does not take, and is taken back."""
     mixed = clean(name, most=1) if data.draw(st.booleans()) else {}
     for table, rows in tables.items():
         mixed.setdefault(table, {})
@@ -223,3 +225,11 @@ def test_whatever_the_tables_say(tables, name, data):
     assert parse(config.text(), "x") == config
     for finding in checks.check(config, platform_of(config), (config,)):
         assert isinstance(finding, Finding) and finding.severity in ("error", "warning") and finding.place
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_text(config.text())
+    for found in study(path):
+        assert list(text(found)) and contents(found)
+        if found.advice and found.advice.fits:
+            new = fragment(found.advice, config)
+            assert not list(fields.ranges(Config(new)))
+            assert applied(rollback(config, new), merged(config, new).tables) == config.tables
