@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from penstock_net import topology, workload
-from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, one_of, real, size_bytes, time_ps, whole
+from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, delay_ps, known_keys, one_of, real, size_bytes, time_ps, whole
 from penstock_net.sim import config
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
@@ -484,6 +484,7 @@ KEYS: dict[str, dict[str, Key]] = {
 
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "time": time_ps,
+    "delay": delay_ps,
     "time > 0": lambda value, path: time_ps(value, path, positive=True),
     "size": size_bytes,
     "rate": parse_rate,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penstock_net import units
 from penstock_net.errors import SpecError
+from penstock_net.spec import parse_spec
 from penstock_net.topology import behind_vswitches, from_file, star
 from penstock_net.units import (
     bits_per_second,
@@ -176,3 +177,11 @@ def test_a_length_wherever_a_delay_is(tmp_path):
     assert (star(delay="40m").links == star(delay="202021ps").links).all()
     one, other = (behind_vswitches(star(hosts=2), apps=1, delay=delay).links for delay in ("1m", "5051ps"))
     assert (one == other).all()
+
+
+def test_a_delay_is_checked_with_the_spec():
+    """Before anything is built; and what is written back is what was given."""
+    tables = {"run": {"duration": "1us"}, "topology": {"kind": "star", "delay": "40m"}, "workload": {"kind": "incast"}}
+    assert parse_spec(tables).to_dict()["topology"]["delay"] == "40m"
+    with pytest.raises(SpecError, match=r'topology.delay = "5ft": unknown unit "ft"; known: .*, m, km'):
+        parse_spec({**tables, "topology": {"kind": "star", "delay": "5ft"}})
