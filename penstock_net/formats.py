@@ -175,7 +175,7 @@ def _sonic_remedy(content: Content) -> str:
     enabled = sorted({str(port["pfc_enable"]) for port in _rows(tables, "PORT_QOS_MAP") if "pfc_enable" in port})
     if enabled:
         parts.append(f"a scheme with pfc for the priorities of pfc_enable, {enabled[0]!r}")
-    return "it names ports and buffers of a switch, and no links: give a network, and " + (
+    return "penstock advise checks it; it names ports and buffers of a switch, and no links: give a network, and " + (
         "; ".join(parts) if parts else "the switch's buffer in [topology]"
     )
 

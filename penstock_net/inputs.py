@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from penstock_net.errors import ABSENT, SpecError, closest, nearest
-from penstock_net.units import format_size, format_time, parse_size, parse_time
+from penstock_net.units import format_size, format_time, parse_delay, parse_size, parse_time
 
 MAX_FLOW_BYTES = 10**12  # so that the bytes of millions of flows still add up in int64
 MAX_TIME_PS = 2**62
@@ -117,6 +117,14 @@ def time_ps(value: Any, path: str, *, positive: bool = False) -> int:
     if time > MAX_TIME_PS:
         raise SpecError(f"must be at most {format_time(MAX_TIME_PS)}", path=path, value=value)
     return time
+
+
+def delay_ps(value: Any, path: str) -> int:
+    """Picoseconds of a link's delay, above zero: "1us", or what light takes through "40m" of fibre; at most 53 days."""
+    delay = parse_delay(value, path, positive=True)
+    if delay > MAX_TIME_PS:
+        raise SpecError(f"must be at most {format_time(MAX_TIME_PS)}", path=path, value=value)
+    return delay
 
 
 def size_bytes(value: Any, path: str) -> int:

@@ -10,6 +10,9 @@ PS_PER_S = 10**12
 TIME = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 SIZE = {"B": 1, "KB": 10**3, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 RATE = {"bps": 1, "Kbps": 10**3, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12}
+LENGTH = {"m": 1, "km": 1000}
+# Metres per second of light in a fibre, as SONiC computes with it: 5.05 ns a metre.
+SPEED_OF_LIGHT = 198_000_000
 FASTEST_BPS = 100 * 10**12
 
 # Bounded, so that no number can make exact arithmetic slow.
@@ -46,6 +49,20 @@ def _whole(value: str | int | float, exact: Fraction, path: str, unit: str, posi
 def parse_time(value: str | int | float, path: str = "time", *, positive: bool = False) -> int:
     """Picoseconds of "1us"; a bare number is seconds."""
     return _whole(value, _parse(value, TIME, "s", path, "1us"), path, "ps", positive)
+
+
+def parse_delay(value: str | int | float, path: str = "delay", *, positive: bool = False) -> int:
+    """Picoseconds of "1us", or those that light takes through a fibre of "40m" or "2km", rounded up."""
+    match = _NUMBER.match(value) if isinstance(value, str) else None
+    if match is None or match.group(2) not in LENGTH:
+        return _whole(value, _parse(value, TIME | LENGTH, "s", path, "1us"), path, "ps", positive)
+    exact = parse_metres(value, path) * PS_PER_S / SPEED_OF_LIGHT
+    return _whole(value, Fraction(math.ceil(exact)), path, "ps", positive)
+
+
+def parse_metres(value: str | int | float, path: str = "cable") -> Fraction:
+    """Metres of "40m" or "2km"; a bare number is metres."""
+    return _parse(value, LENGTH, "m", path, "40m")
 
 
 def parse_size(value: str | int | float, path: str = "size", *, positive: bool = False) -> int:

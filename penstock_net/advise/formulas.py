@@ -8,14 +8,14 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from penstock_net.errors import SpecError
+from penstock_net.units import SPEED_OF_LIGHT
 
 KIB = 1024
 SMALLEST = 64
-# Metres per second of light in a fibre, as in SONiC's buffer_headroom_mellanox.lua.
-SPEED_OF_LIGHT = 198_000_000
-# Quanta of 64 bytes that a peer sends before it is silent, by Gbit/s; from the same file.
+# Quanta of 64 bytes that a peer sends before it is silent, by Gbit/s; from SONiC's buffer_headroom_mellanox.lua.
 QUANTA = {10: 67, 25: 80, 40: 118, 50: 147, 100: 394, 200: 453, 400: 905, 800: 905}
 
 
@@ -102,13 +102,19 @@ class Fit:
 
 
 @lru_cache
+def formula_tables() -> dict[str, dict[str, Any]]:
+    """The tables of platforms.toml by name, with the key `kind`: "sonic" or "fit"."""
+    kinds = tomllib.loads(Path(__file__).with_name("platforms.toml").read_text(encoding="utf-8"))
+    return {name: {"kind": kind, **table} for kind, tables in kinds.items() for name, table in tables.items()}
+
+
+@lru_cache
 def platforms() -> dict[str, Sonic | Fit]:
-    """The platforms that are known, by name; platforms.toml has their sources."""
-    tables = tomllib.loads(Path(__file__).with_name("platforms.toml").read_text(encoding="utf-8"))
+    """The platforms that have a formula, by name; platforms.toml has their sources."""
     out: dict[str, Sonic | Fit] = {}
-    for kind, make in (("sonic", Sonic), ("fit", Fit)):
-        for name, table in tables[kind].items():
-            out[name] = make(**{key: value for key, value in table.items() if key not in ("source", "asic")})
+    for name, table in formula_tables().items():
+        make: Any = Sonic if table["kind"] == "sonic" else Fit
+        out[name] = make(**{key: value for key, value in table.items() if key not in ("kind", "source", "asic")})
     return out
 
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "compare",
     "trace",
     "explain",
+    "advise",
     "schemes",
     "topologies",
     "workloads",

@@ -1,6 +1,7 @@
 """The headroom of a scheme as text: what each kind of link needs and gets, and what that leaves of each buffer."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from penstock_net.sim.headroom import Headroom, headroom, kinds
 from penstock_net.sim.settings import Settings
 from penstock_net.topology import Topology
 from penstock_net.units import format_size, format_time
+
+PARTS = ("cable", "response", "frames", "cells")
 
 
 def lines(settings: Settings) -> Iterator[str]:
@@ -24,7 +27,7 @@ def lines(settings: Settings) -> Iterator[str]:
         yield from _priorities(found)
         yield from _counted(found)
         if found.lossless:
-            yield from _links(topo, found)
+            yield from _links(topo, found, _parts(settings, part, found))
         yield from _late(topo, found)
         yield from _switches(topo, found, settings.host.mtu + settings.host.header)
 
@@ -48,12 +51,32 @@ def _counted(found: Headroom) -> Iterator[str]:
         yield f"  the buffer is counted in cells of {format_size(int(cell))}, headroom for {small}"
 
 
-def _links(topo: Topology, found: Headroom) -> Iterator[str]:
-    """A line for each kind of link: its rate and delay, what can arrive after a pause, and the headroom."""
-    for links, most, size in kinds(topo, found):
+def _parts(settings: Settings, name: str, found: Headroom) -> list[np.ndarray]:
+    """What can arrive after a pause, by what it is for, as PARTS: all but the cable as the scheme says without it."""
+    bytes_only = _needed(settings, name, found, "cell")
+    at_once = _needed(settings, name, found, "cell", "response")
+    links = settings.topo.links
+    cable = np.where(at_once > 0, 2 * ((links["delay_ps"] / links["ps_per_byte"]).astype(np.int64) + 1), 0)
+    return [cable, bytes_only - at_once, at_once - cable, found.needed - bytes_only]
+
+
+def _needed(settings: Settings, name: str, found: Headroom, *without: str) -> np.ndarray:
+    """What the scheme says of links if some of its parameters are zero."""
+    if not any(found.about.get(key) for key in without):
+        return found.needed
+    scheme = settings.scheme
+    values = {key: value for key, value in scheme.parts[name].items() if key not in without}
+    plain = replace(scheme, parts={**scheme.parts, name: values})
+    return headroom(replace(settings, scheme=plain), name).needed
+
+
+def _links(topo: Topology, found: Headroom, parts: list[np.ndarray]) -> Iterator[str]:
+    """Two lines for each kind of link: its rate and delay, what can arrive after a pause, and the headroom; what that is for."""
+    for links, most, size, shares in kinds(topo, found, parts):
         short = f": {format_size(most - size)} too little, packets may be lost" if size < most else ""
         room = f"headroom {format_size(size)} for each lossless priority"
         yield f"  {links}: {format_size(most)} may arrive after a pause, {room}{short}"
+        yield f"    {', '.join(f'{name} {format_size(share)}' for name, share in zip(PARTS, shares) if share)}"
 
 
 def _late(topo: Topology, found: Headroom) -> Iterator[str]:

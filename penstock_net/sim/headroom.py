@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,23 +88,23 @@ def headroom_in(sim: Simulation, topo: Topology, composition: Composition, name:
     )
 
 
-def kinds(topo: Topology, found: Headroom) -> list[tuple[str, int, int]]:
+def kinds(topo: Topology, found: Headroom, parts: Sequence[np.ndarray] = ()) -> list[tuple[str, int, int, list[int]]]:
     """Each kind of link into a switch with headroom: "3 links of 100Gbps, 1us", the bytes that can arrive after a pause, and the
-    headroom; of a link with two such ends the one that lacks more."""
+    headroom; of a link with two such ends the one that lacks more; and of each of `parts`, arrays by end and link, that end's."""
     end = np.where(found.given > 0, found.needed - found.given, np.iinfo(np.int64).min).argmax(axis=0)
-    needed, given = (column[end, np.arange(len(end))] for column in (found.needed, found.given))
+    needed, given, *others = (column[end, np.arange(len(end))] for column in (found.needed, found.given, *parts))
     links = topo.links[given > 0]
-    columns = [links["ps_per_byte"], links["delay_ps"], needed[given > 0], given[given > 0]]
+    columns = [links["ps_per_byte"], links["delay_ps"], *(column[given > 0] for column in (needed, given, *others))]
     rows, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
     names = [f"{n} links of {format_rate(bits_per_second(row[0]))}, {format_time(int(row[1]))}" for row, n in zip(rows, count)]
-    return [(name, int(row[2]), int(row[3])) for name, row in zip(names, rows.tolist())]
+    return [(name, int(row[2]), int(row[3]), [int(part) for part in row[4:]]) for name, row in zip(names, rows.tolist())]
 
 
 def too_little(sim: Simulation, topo: Topology, composition: Composition) -> list[str]:
     """A warning for each kind of link whose headroom, as configured, is less than what can arrive after a pause."""
     out = []
     for name in (part.name for part in composition.parts if has_headroom(part.declared)) if not composition.lossless else ():
-        for links, needed, given in kinds(topo, headroom_in(sim, topo, composition, name)):
+        for links, needed, given, _ in kinds(topo, headroom_in(sim, topo, composition, name)):
             if given < needed:
                 short = f"{links}: {name}'s headroom of {format_size(given)} is {format_size(needed - given)} too little"
                 out.append(f"{short}, packets may be lost after a pause (penstock explain --headroom)")

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from penstock_net import topology, workload
-from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, one_of, real, size_bytes, time_ps, whole
+from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, delay_ps, known_keys, one_of, real, size_bytes, time_ps, whole
 from penstock_net.sim import config
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
@@ -46,6 +46,7 @@ from penstock_net.workload.training import SCHEDULES
 
 KINDS = {
     "time": '`"1us"`',
+    "delay": '`"1us"` or `"40m"`',
     "size": '`"12MB"`',
     "rate": '`"100Gbps"`',
     "int": "whole number",
@@ -150,13 +151,13 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "cut_through_header": Key("size", 'bytes that these wait for; without it `"64B"`', f"1..{MOST_HEADER}"),
         "rate": Key("rate", "rate of the host links", "> 0"),
-        "delay": Key("time", "one-way propagation delay of the host links, and of others without one of their own", "> 0"),
+        "delay": Key("delay", "one-way propagation delay of the host links, and of others without one of their own", "> 0"),
         "buffer": Key("size", 'shared buffer of each switch; `"0B"` is unbounded', ">= 0"),
         "hosts": Key("int", "number of hosts", f"2..{MAX_HOSTS}"),
         "tors": Key("int", "number of ToR switches; divides `hosts`", ">= 1"),
         "spines": Key("int", "number of spine switches", ">= 1"),
         "uplink_rate": Key("rate", "rate of the links between switches; without it `rate`", "> 0"),
-        "uplink_delay": Key("time", "delay of the links between switches; without it `delay`", "> 0"),
+        "uplink_delay": Key("delay", "delay of the links between switches; without it `delay`", "> 0"),
         "bottleneck_rate": Key("rate", "rate of the links between switches; without it `rate`", "> 0"),
     },
     "topology.fat_tree": {
@@ -184,7 +185,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "tors": Key("int", "ToR switches of a site", ">= 1"),
         "spines": Key("int", "spine switches of a site", ">= 1"),
         "long_rate": Key("rate", "rate of the links between gateways", "> 0"),
-        "long_delay": Key("time", "delay of the links between gateways", "> 0"),
+        "long_delay": Key("delay", "delay of the links between gateways", "> 0"),
         "gateway_buffer": Key("size", "buffer of a gateway", ">= 0"),
     },
     "topology.rails": {
@@ -194,7 +195,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "planes": Key("int", "networks that nothing joins, in each of which a GPU has `ports` links", ">= 1"),
         "ports": Key("int", "leaves of a rail, to each of which its GPUs have a link", ">= 1"),
         "scale_up_rate": Key("rate", "rate of a GPU's link to the NVSwitch of its server; without it there is none", "> 0"),
-        "scale_up_delay": Key("time", 'its delay; without it `"25ns"`', "> 0"),
+        "scale_up_delay": Key("delay", 'its delay; without it `"25ns"`', "> 0"),
         "spines": Key("int", "spine switches of a plane", ">= 1"),
     },
     "topology.planes": {
@@ -209,7 +210,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "groups": Key("int", "number of groups; groups - 1 divides a * h; without it a * h + 1", ">= 2"),
         "local_rate": Key("rate", "rate of the links within groups; without it `rate`", "> 0"),
         "global_rate": Key("rate", "rate of the links between groups; without it `rate`", "> 0"),
-        "global_delay": Key("time", "delay of the links between groups; without it `delay`", "> 0"),
+        "global_delay": Key("delay", "delay of the links between groups; without it `delay`", "> 0"),
     },
     "topology.torus": {
         "dims": Key("list", "switches of a row in each dimension, each 2 or more, up to eight of them", ">= 2"),
@@ -218,7 +219,7 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "topology.file": {
         "rate": Key("rate", "rate of links that give none", "> 0"),
-        "delay": Key("time", "delay of links that give none", "> 0"),
+        "delay": Key("delay", "delay of links that give none", "> 0"),
         "buffer": Key("size", "buffer of switches that give none", ">= 0"),
         "hosts": Key("text", "nodes without a kind whose names match this pattern are hosts, all others switches"),
         "hosts_per_switch": Key("int", 'every node is a switch, unless its kind is "host", and has so many hosts', ">= 1"),
@@ -244,7 +245,7 @@ KEYS: dict[str, dict[str, Key]] = {
     "vswitches": {
         "apps": Key("int", "applications, each a host, behind every virtual switch", "1..1000"),
         "rate": Key("rate", "rate between an application and its virtual switch", "> 0"),
-        "delay": Key("time", "delay of the same, one way", "> 0"),
+        "delay": Key("delay", "delay of the same, one way", "> 0"),
         "buffer": Key("size", 'buffer of each virtual switch; `"0B"` is unbounded', ">= 0"),
     },
     "receivers": {
@@ -443,12 +444,12 @@ KEYS: dict[str, dict[str, Key]] = {
         "a": Key("text", "one end of a link"),
         "b": Key("text", "its other end"),
         "rate": Key("rate", "rate, both directions", "> 0"),
-        "delay": Key("time", "propagation delay, one way", "> 0"),
+        "delay": Key("delay", "propagation delay, one way", "> 0"),
         "loss": Key("float", "probability that a frame is lost; default 0", "0..<1"),
     },
     "graphml.edge": {
         "rate": Key("rate", "rate, both directions", "> 0"),
-        "delay": Key("time", "propagation delay, one way", "> 0"),
+        "delay": Key("delay", "propagation delay, one way", "> 0"),
         "loss": Key("float", "probability that a frame is lost; default 0", "0..<1"),
     },
     "graphml.node": {
@@ -488,6 +489,7 @@ KEYS: dict[str, dict[str, Key]] = {
 
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "time": time_ps,
+    "delay": delay_ps,
     "time > 0": lambda value, path: time_ps(value, path, positive=True),
     "size": size_bytes,
     "rate": parse_rate,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import inside, left_out, remark, time_ps
+from penstock_net.inputs import inside, left_out, remark
 from penstock_net.topology.parts import LINK_KEYS, NODE_KEYS
-from penstock_net.units import ps_per_byte
+from penstock_net.units import parse_delay, ps_per_byte
 
 SYNONYMS = {
     "rate": ("bandwidth", "bw", "capacity", "speed", "datarate", "linkspeedraw"),
@@ -124,7 +124,7 @@ def _loss(value: Any, path: str) -> float:
         raise SpecError("must be a probability, at least 0 and less than 1", path=path, value=value) from None
 
 
-_CHECKS: dict[str, Callable[[Any, str], Any]] = {"rate": ps_per_byte, "delay": time_ps, "loss": _loss}
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {"rate": ps_per_byte, "delay": parse_delay, "loss": _loss}
 
 
 def _compared(key: str, value: Any, name: str) -> Any:

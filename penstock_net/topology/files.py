@@ -16,13 +16,13 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import (
     as_path,
     boolean,
+    delay_ps,
     inside,
     natural,
     read_bytes,
     read_text,
     separator,
     size_bytes,
-    time_ps,
     unknown_key,
     whole,
 )
@@ -187,7 +187,7 @@ def _link_array(links: list[Link], numbers: dict[str, int], default: dict[str, A
     for row, link in zip(array, links):
         with inside(place=link.where):
             row["ps_per_byte"] = ps_per_byte(_value(link, "rate", default["rate"]), "rate")
-            row["delay_ps"] = time_ps(_value(link, "delay", default["delay"]), "delay", positive=True)
+            row["delay_ps"] = delay_ps(_value(link, "delay", default["delay"]), "delay")
             row["loss"] = _loss(_value(link, "loss", 0))
     return array
 

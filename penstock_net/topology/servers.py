@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import Table, as_table, elements, inside, known_keys, left_out, size_bytes, time_ps, whole
+from penstock_net.inputs import Table, as_table, delay_ps, elements, inside, known_keys, left_out, size_bytes, time_ps, whole
 from penstock_net.topology.changes import MOST_CHANGES, LinkChange, SwitchChange
 from penstock_net.topology.graph import Topology, check_topology, make_links
 from penstock_net.units import format_time, ps_per_byte
@@ -59,7 +59,7 @@ def behind_vswitches(
         np.arange(hosts),
         hosts + np.repeat(np.arange(topo.hosts), apps),
         ps_per_byte(rate, "vswitches.rate"),
-        time_ps(delay, "vswitches.delay", positive=True),
+        delay_ps(delay, "vswitches.delay"),
     )
     names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts :])
     changes = tuple(

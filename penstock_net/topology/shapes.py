@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.inputs import elements, size_bytes, time_ps, whole
+from penstock_net.inputs import delay_ps, elements, size_bytes, whole
 from penstock_net.topology.graph import MAX_HOSTS, Topology, make_links
 from penstock_net.units import ps_per_byte
 
@@ -400,7 +400,7 @@ def _planes_up(hosts: int, planes: int, leaves: int, spines: int, given: Mapping
 
 
 def _links(a: Any, b: Any, *, rate: Rate, delay: Time, prefix: str = "") -> np.ndarray:
-    return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), time_ps(delay, f"{prefix}delay", positive=True))
+    return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), delay_ps(delay, f"{prefix}delay"))
 
 
 def _assemble(

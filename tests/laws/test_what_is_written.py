@@ -217,6 +217,7 @@ def test_parameters_are_as_written_under_every_preset(name):
 BY_KIND = {
     "rate": ("40Gbps", "60Gbps"),
     "time": ("3us", "5us"),
+    "delay": ("3us", "990m"),
     "size": ("3MB", "5MB"),
     "bytes": (3000, 5000),
     "int": (2, 4),

@@ -12,6 +12,7 @@ from penstock_net.sim.headroom import headroom
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.simulate import simulate
 from penstock_net.topology import behind_vswitches, leaf_spine, star, with_receivers
+from penstock_net.units import format_size
 from penstock_net.workload import Flows, flow_list
 
 SPEC = """
@@ -59,9 +60,29 @@ def test_the_text_of_a_spec(tmp_path, monkeypatch, capsys):
         "  priority 2: dropped beyond its share, no headroom; threshold 0.11 x free buffer + 0B of its own",
         "  priority 3: lossless; threshold 0.11 x free buffer + 0B of its own",
         "  4 links of 100Gbps, 1us: 28.53KB may arrive after a pause, headroom 37.503KB for each lossless priority",
+        "    cable 25.002KB, frames 3.528KB",
         "  switch0: headroom and reserve 304.024KB of 2MB, 1.112KB kept for one more packet, 1.69486MB to share",
         "fifo: no part of it has headroom",
     ]
+
+
+def test_the_parts_of_the_headroom_of_each_class_of_links():
+    """Cables of hosts and between switches as their lengths; response and cells apart. Both ways, 5.05 ns a metre."""
+    topo = leaf_spine(
+        hosts=4, tors=2, spines=1, rate="400Gbps", uplink_rate="800Gbps", delay="5m", uplink_delay="40m", buffer="30MB"
+    )
+    given = {"priorities": 2, "response": "2.14us", "cell": 254}
+    found = [line for line in lines(topo, parse("pfc", given)) if line.startswith("    ")]
+    mtu, response = 3 * (1048 + 64) + 64, {400: 107_001, 800: 214_001}
+    for line, gbps, metres in zip(found, (800, 400), (40, 5)):
+        cable = 2 * (-(-metres * 10**12 // 198_000_000) * gbps // 8000 + 1)
+        whole = cable + response[gbps] + mtu
+        cells = int(of(topo, **given).needed.max() if gbps == 800 else of(topo, **given).needed[1, 0]) - whole
+        names = {"cable": cable, "response": response[gbps], "frames": mtu, "cells": cells}
+        assert line == "    " + ", ".join(f"{name} {format_size(size)}" for name, size in names.items())
+        assert cells > 4 * whole
+    plain = [line for line in lines(topo, parse("pfc", {"priorities": 2})) if line.startswith("    ")]
+    assert not any("cells" in line or "response" in line for line in plain) and len(plain) == len(found) == 2
 
 
 def test_a_sweep_is_explained_by_point(tmp_path, monkeypatch, capsys):
@@ -162,8 +183,9 @@ def test_response_cells_and_a_pool_are_told():
         "  the buffer is counted in cells of 254B, headroom for 50% of the bytes in the smallest packets",
     ]
     assert "64 links of 800Gbps, 1.515us: 1.66392MB may arrive after a pause, headroom 1.62154MB" in found[4]
-    assert found[5].endswith("headroom and reserve 33.3746MB of 162.54MB, 1.27KB kept for one more packet, 129.164MB to share")
-    assert found[6] == "  switch0: the headrooms of all ports together are 103.778MB, 3.11 times the pool of 33.3746MB"
+    assert found[5] == "    cable 303.002KB, response 214.001KB, frames 3.336KB, cells 1.14358MB"
+    assert found[6].endswith("headroom and reserve 33.3746MB of 162.54MB, 1.27KB kept for one more packet, 129.164MB to share")
+    assert found[7] == "  switch0: the headrooms of all ports together are 103.778MB, 3.11 times the pool of 33.3746MB"
 
 
 def test_headroom_is_for_the_mtu_that_is_given():

@@ -14,8 +14,8 @@ from penstock_net.spec.tables import SECTIONS
 from penstock_net.topology import star
 from penstock_net.workload import SizeDistribution, flow_list, flows_from_csv, requests
 
-UNITS = {"time": "us", "size": "B", "rate": "bps"}
-HALF = {"time": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
+UNITS = {"time": "us", "delay": "us", "size": "B", "rate": "bps"}
+HALF = {"time": 0.5, "delay": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
 WORKLOADS = {
     "inference": {"rate": 20_000.0, "input_tokens": 5, "output_tokens": 1},
     "flows": {"file": "flows.csv"},

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from penstock_net import units
 from penstock_net.errors import SpecError
+from penstock_net.spec import parse_spec
+from penstock_net.topology import behind_vswitches, from_file, star
 from penstock_net.units import (
     bits_per_second,
     format_rate,
     format_size,
     format_time,
+    parse_delay,
     parse_rate,
     parse_size,
     parse_time,
@@ -140,3 +143,45 @@ def test_formats():
     assert format_rate(10**11) == "100Gbps"
     assert format_rate(5 * 10**12) == "5000Gbps"
     assert format_size(999_960_000_000, " ", digits=3) == "1000 GB", "no exponent, also when rounding adds a digit"
+
+
+@pytest.mark.parametrize(
+    ("text", "ps"),
+    [
+        ("40m", 202_021),
+        ("1m", 5_051),
+        ("198m", 1_000_000),
+        ("2km", 10_101_011),
+        ("0.5m", 2_526),
+        ("1us", 1_000_000),
+        (1e-6, 1_000_000),
+    ],
+)
+def test_a_delay_may_be_a_length_of_fibre(text, ps):
+    """198 000 km/s; never less than what it takes."""
+    assert parse_delay(text) == ps
+
+
+@pytest.mark.parametrize("text", ["5ft", "m", "-1m", "0m", "40 mm", "1 mile"])
+def test_what_is_no_length_is_refused(text):
+    with pytest.raises(SpecError) as caught:
+        parse_delay(text, positive=True)
+    assert "unknown unit" not in str(caught.value) or str(caught.value).endswith("known: ps, ns, us, µs, ms, s, m, km")
+
+
+def test_a_length_wherever_a_delay_is(tmp_path):
+    """Shapes, files, virtual switches: the same network as with the time."""
+    (tmp_path / "net.txt").write_text("h0 s0 100Gbps 40m\nh1 s0 100Gbps 2km\n")
+    links = from_file(tmp_path / "net.txt").links["delay_ps"].tolist()
+    assert links == [202_021, 10_101_011]
+    assert (star(delay="40m").links == star(delay="202021ps").links).all()
+    one, other = (behind_vswitches(star(hosts=2), apps=1, delay=delay).links for delay in ("1m", "5051ps"))
+    assert (one == other).all()
+
+
+def test_a_delay_is_checked_with_the_spec():
+    """Before anything is built; and what is written back is what was given."""
+    tables = {"run": {"duration": "1us"}, "topology": {"kind": "star", "delay": "40m"}, "workload": {"kind": "incast"}}
+    assert parse_spec(tables).to_dict()["topology"]["delay"] == "40m"
+    with pytest.raises(SpecError, match=r'topology.delay = "5ft": unknown unit "ft"; known: .*, m, km'):
+        parse_spec({**tables, "topology": {"kind": "star", "delay": "5ft"}})

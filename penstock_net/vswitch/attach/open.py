@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import boolean, known_keys, one_of, whole
-from penstock_net.units import parse_rate, parse_size, parse_time
+from penstock_net.units import parse_delay, parse_rate, parse_size
 from penstock_net.vswitch import ports
 from penstock_net.vswitch.ports.base import Clock, PortHandle
 from penstock_net.vswitch.support.port_kind import REQUIRED, PortKind
@@ -86,7 +86,7 @@ def open_link(
     bits = parse_rate(rate, "link.rate")
     if bits > 8 * 10**12:
         raise SpecError("at most 8 Tbps", path="link.rate", value=rate)
-    delay_ps = parse_time(delay, "link.delay")
+    delay_ps = parse_delay(delay, "link.delay")
     size = parse_size(memory, "link.memory", positive=True)
     if not 1 << 18 <= size <= 1 << 32:
         raise SpecError("must be from 256 KiB to 4 GiB", path="link.memory", value=memory)

@@ -15,7 +15,7 @@ from penstock_net.sim.builder import build, compose
 from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.settings import Settings
 from penstock_net.topology.graph import Topology, make_links
-from penstock_net.units import parse_size, parse_time, ps_per_byte
+from penstock_net.units import parse_delay, parse_size, ps_per_byte
 from penstock_net.workload.flows import Flows
 
 HEADER = 48  # of the simulator's packets; only schemes that look at payloads care
@@ -104,7 +104,7 @@ def line(table: Mapping[str, Any], where: str) -> tuple[float, int]:
     """(ps per byte, ps of delay) of a line."""
     return (
         ps_per_byte(table.get("rate", "10Gbps"), f"{where}.rate"),
-        parse_time(table.get("delay", "1us"), f"{where}.delay", positive=True),
+        parse_delay(table.get("delay", "1us"), f"{where}.delay", positive=True),
     )
 
 

@@ -1,0 +1,264 @@
+"""What is said of a site: of each switch its settings and what is wrong; as text, Markdown, JSON and files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from penstock_net.advise import repeat
+from penstock_net.advise.checks import check
+from penstock_net.advise.export import fragment, merged, rollback
+from penstock_net.advise.finding import SEVERITIES, Finding
+from penstock_net.advise.formulas import Parts
+from penstock_net.advise.platform import platform as platform_named
+from penstock_net.advise.settings import Advice, Class, advise, rows, runs_out, why_not
+from penstock_net.advise.site import read_site
+from penstock_net.advise.sonic import Config, Tables, platform_of, ports_of, read_config, switch_of
+from penstock_net.errors import SpecError
+from penstock_net.files import new_files, write_file
+from penstock_net.units import format_size
+
+PICTURE = "headroom.png"
+PARTS = ("cable", "response", "frames", "cells", "rounding")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A switch with its settings, if they can be said, and what is wrong.
+
+    config  what it has now; None: a site.toml, which has nothing yet     note  why there are no settings; "": there are
+    """
+
+    name: str
+    advice: Advice | None
+    findings: tuple[Finding, ...]
+    config: Config | None = None
+    note: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether there is an error among the findings."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+
+def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] = ()) -> list[Study]:
+    """Of a site.toml, or of a config_db.json, whose platform and neighbours may be named.  SpecError: it is neither."""
+    if site.suffix != ".json":
+        for option, given in (("--platform", platform), ("--neighbour", neighbours)):
+            if given:
+                raise SpecError("is for a config_db.json", place=option, remedy="a site.toml names its platforms itself")
+        return [_of_switch(advise(switch)) for switch in read_site(site)]
+    config = read_config(site)
+    of = platform_named(platform) if platform else platform_of(config)
+    findings = check(config, of, tuple(read_config(path) for path in neighbours))
+    row = config.rows("DEVICE_METADATA").get("localhost", {})
+    name = str(row.get("hostname", site.stem))[:64]
+    if of is None:
+        return [
+            Study(name, None, tuple(findings), config, "its platform is not known, so headroom is not judged: give --platform")
+        ]
+    switch = switch_of(config, of)
+    if switch is None:
+        return [Study(name, None, tuple(findings), config, "no port has PFC, a speed of whole Gbit/s and a length of cable")]
+    try:
+        advice = advise(switch)
+    except SpecError as error:
+        return [Study(name, None, tuple(findings), config, str(error))]
+    found = replace(_of_switch(advice), name=name, config=config)
+    return [replace(found, findings=tuple(findings) + found.findings)]
+
+
+def _of_switch(advice: Advice) -> Study:
+    lacks = why_not(advice)
+    findings = (Finding("error", "buffer", advice.switch.name, lacks),) if lacks else ()
+    return Study(advice.switch.name, advice, findings)
+
+
+# ---- Text ----
+
+
+def text(found: Study) -> Iterator[str]:
+    """Lines for a terminal."""
+    yield heading(found)
+    if found.advice:
+        yield ""
+        yield from _aligned([_head(), *(_parts(one) for one in found.advice.classes)], 1)
+        yield ""
+        of = max(len(row.of) for row in rows(found.advice))
+        for row in rows(found.advice):
+            yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
+            source = re.sub(r"\S+/", "", row.source)  # a table without its folders
+            yield f"{'':<18}{row.reason}; {source}"
+        yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
+    yield ""
+    yield from findings_text(found)
+
+
+def heading(found: Study) -> str:
+    """The switch in a line."""
+    if not found.advice:
+        return f"{found.name}: {found.note}"
+    switch = found.advice.switch
+    asic = f" ({switch.platform.asic})" if switch.platform.asic else ""
+    priorities = ", ".join(map(str, switch.lossless))
+    shares = "headrooms share a pool" if switch.shares else "each headroom for itself"
+    return f"{found.name}: {switch.platform.name}{asic}, {switch.count} ports with PFC, lossless {priorities}, {shares}"
+
+
+def _head() -> list[str]:
+    return ["headroom, bytes", *PARTS, "xoff"]
+
+
+def _parts(one: Class) -> list[str]:
+    parts: Parts | None = one.parts
+    return [one.ports.text, *(f"{getattr(parts, key):.0f}" if parts else "-" for key in PARTS), str(one.xoff)]
+
+
+def _aligned(table: list[list[str]], left: int) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*table)]
+    for cells in table:
+        yield "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+
+
+def findings_text(found: Study) -> Iterator[str]:
+    """How many findings there are, and each kind of them once."""
+    counts = [f"{sum(f.severity == kind for f in found.findings)} {kind}s" for kind in SEVERITIES]
+    yield f"findings: {', '.join(counts)}" if found.findings else "no findings"
+    for finding, places in grouped(found.findings):
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield f"{finding.severity}: {places[0]}{more}: {finding.text}" + (f"; {finding.remedy}" if finding.remedy else "")
+    if found.config and found.config.unknown:
+        yield f"not read, and left as they are: {', '.join(found.config.unknown)}"
+
+
+def grouped(findings: tuple[Finding, ...]) -> list[tuple[Finding, list[str]]]:
+    """Findings that differ in their places only, with these."""
+    places: dict[Finding, list[str]] = {}
+    for finding in findings:
+        places.setdefault(replace(finding, place=""), []).append(finding.place)
+    return list(places.items())
+
+
+# ---- Files ----
+
+
+def write(found: list[Study], out: Path, draw: Callable[[Advice], bytes]) -> list[Path]:
+    """Write the reports and rows of all switches into a folder; of several, into a folder each.  SpecError: it cannot be.
+
+    advice.json, report.md; headroom.png, the picture that `draw` makes, if there are settings; if they fit, config_db.json (rows
+    to load), spec.toml and network.txt (its simulation); of a config_db.json also merged.json, all of it with these rows, and
+    rollback.json, a patch back.
+    """
+    names: list[str] = []
+    with new_files(out, "give another folder with --out") as folder:
+        for one in found:
+            prefix = f"{one.name}/" if len(found) > 1 else ""
+            files = {name: content.encode() for name, content in contents(one).items()}
+            if one.advice:
+                files[PICTURE] = draw(one.advice)
+            for name, content in files.items():
+                names.append(prefix + name)
+                write_file(folder / (prefix + name), content)
+    return [out / name for name in names]
+
+
+def contents(found: Study) -> dict[str, str]:
+    """The files of a switch, by name."""
+    out = {"advice.json": _json(as_json(found)), "report.md": "\n".join(markdown(found)) + "\n"}
+    if found.advice and found.advice.fits:
+        before = found.config or Config({})
+        new = fragment(found.advice, before)
+        out["config_db.json"] = Config(new).text()
+        out |= repeat.files(found.advice)
+        if found.config:
+            out["rollback.json"] = _json(rollback(before, new))
+            out["merged.json"] = merged(before, new).text()
+    return out
+
+
+def as_json(found: Study) -> dict[str, Any]:
+    """All that is said of a switch, as JSON has it."""
+    out: dict[str, Any] = {
+        "name": found.name,
+        "note": found.note,
+        "findings": [asdict(finding) for finding in found.findings],
+        "unread": found.config.unknown if found.config else [],
+    }
+    if found.advice:
+        budget = asdict(found.advice.budget)
+        classes = [{**asdict(one), "ports": asdict(one.ports)} for one in found.advice.classes]
+        settings = [asdict(row) for row in rows(found.advice)]
+        out |= {"platform": found.advice.switch.platform.name, "budget": budget, "headroom": classes, "settings": settings}
+    return out
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def markdown(found: Study) -> Iterator[str]:
+    """The report for those who decide about a change."""
+    yield from (f"# {_cell(found.name)}", "", _cell(heading(found)), "")
+    yield from ("## Findings", "")
+    if found.findings:
+        table = [["severity", "where", "what", "remedy"]]
+        for finding, places in grouped(found.findings):
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            table.append([finding.severity, places[0] + more, finding.text, finding.remedy])
+        yield from _table(table)
+    else:
+        yield "None."
+    if found.config and found.config.unknown:
+        yield from ("", f"Not read, and left as they are: {_cell(', '.join(found.config.unknown))}.")
+    if not found.advice:
+        return
+    yield from ("", "## Headroom of a lossless priority", "")
+    yield from _table([_head(), *(_parts(one) for one in found.advice.classes)])
+    yield from ("", f"![By the length of the cable: dots are rows of the vendor's table, rings what is advised]({PICTURE})")
+    yield from ("", "## Settings", "")
+    yield from _table([["setting", "for", "value", "reason", "source"], *([*asdict(r).values()] for r in rows(found.advice))])
+    budget = found.advice.budget
+    yield from ("", "## Buffer", "")
+    sums = [[what, f"{size} B", format_size(size)] for what, size in asdict(budget).items()]
+    yield from _table([["", "bytes", ""], *sums])
+    for line in runs_out(found.advice):
+        yield from ("", f"{line}.")
+    if found.config and found.advice.fits:
+        yield from ("", "## Before and after", "")
+        yield from _changes(found.config, fragment(found.advice, found.config))
+
+
+def _changes(before: Config, new: Tables) -> Iterator[str]:
+    """What the rows change, those of ports with the same change together."""
+    kinds: dict[tuple[str, str, str, str], list[str]] = {}
+    ports = set(ports_of(before))
+    for table, added in new.items():
+        for key, row in added.items():
+            old = before.rows(table).get(key, {})
+            for name, value in row.items():
+                if old.get(name) != value:
+                    port = next((p for p in (key.split("|")[0], name) if p in ports), "")
+                    what = f"{table} {name if port != name else key}" if port else f"{table}|{key} {name}"
+                    kinds.setdefault((what, str(old.get(name, "-")), value, port and "ports"), []).append(port)
+    cells = [["field", "before", "after", "ports"]]
+    for (what, was, value, of), names in kinds.items():
+        cells.append([what, was, value, f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if of else ""])
+    yield from _table(cells) if len(cells) > 1 else ["Nothing changes."]
+
+
+def _table(cells: list[list[str]]) -> Iterator[str]:
+    head, *body = [[_cell(cell) for cell in row] for row in cells]
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in body:
+        yield f"| {' | '.join(row)} |"
+
+
+def _cell(text: str) -> str:
+    """A text that stays in its cell, and is not taken as HTML."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
