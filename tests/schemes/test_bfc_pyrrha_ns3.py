@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
+from test_beside_hpcc_ns3 import HOSTS, PER_RACK, PERCENTILES, drawn, spine
 
 import penstock_net as ps
 from penstock_net.composition import parse
@@ -91,3 +94,32 @@ def test_what_is_left_of_short_flows_is_the_order_of_the_round_robin(preset):
         assert more == 0
     for ratios, _ in beside(f"bfc:{preset}", "mixed", theirs):
         assert 1.013 < max(ratios) < 1.05
+
+
+# ---- 128 hosts, flows of 1 KB to 1 MB and three incasts; paths as that simulator's hash gives them ----
+
+MIX = [2.191, 4.359, 4.502, 12.951, 471.155, 1032.252]  # percentiles there, us
+
+
+def paths_there(flows):
+    """A host's source ports count from 10 000. The spines' order does not matter, as they are alike."""
+    ports, rows = {}, []
+    for i, (_, src, dst, _) in enumerate(flows):
+        port = ports[src] = ports.get(src, 9999) + 1
+        if src // PER_RACK != dst // PER_RACK:
+            rows.append((i, "there", f"spine{spine(src, dst, port | 100 << 16, src // PER_RACK)}"))
+            rows.append((i, "back", f"spine{spine(dst, src, 100 | port << 16, dst // PER_RACK)}"))
+    return pl.DataFrame(rows, schema=["flow", "direction", "path"], orient="row")
+
+
+def test_quantiles_of_128_hosts_to_seven_per_cent():
+    """Which flows share a queue is drawn in both, so it is the mean of four orders; one alone has 15 % at the third quartile."""
+    topo = ps.leaf_spine(hosts=HOSTS, tors=8, spines=8, rate="100Gbps", delay="1us", buffer="12MiB")
+    listed = drawn("mix")
+    flows = ps.flow_list(topo, [(src, dst, f"{size}B", f"{start}ns") for start, src, dst, size in listed])
+    host = ps.HostConfig(mtu=1000, header=76, ack_priority="data")
+    found = []
+    for seed in (1, 2, 3, 4):
+        run = ps.simulate(topo, flows, parse("bfc:pyrrha_ns3"), host=host, seed=seed, paths=paths_there(listed))
+        found.append(np.percentile(run.flows["fct_ns"].to_numpy() / US, PERCENTILES) / MIX)
+    assert np.mean(found, axis=0) == pytest.approx(np.ones(6), abs=0.07)

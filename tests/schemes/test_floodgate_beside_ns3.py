@@ -1,7 +1,7 @@
 """Completion times beside Floodgate of its authors (NASA-NJU/Pyrrha-NS3 3765687, whose Floodgate is that of Floodgate-NS3).
 
-DCQCN above it, and alone, with the parameters of Floodgate-NS3's config-dcqcn*.ini; docs/agreement.md says more. 16 hosts, 4 racks,
-one spine, 100 and 400 Gbit/s, 600 ns, 20 times 2^20 B, whole nanoseconds.
+DCQCN above it, and alone, with the parameters of Floodgate-NS3's config-dcqcn*.ini; docs/agreement.md says more. 16 hosts, 4
+racks, one spine, 100 and 400 Gbit/s, 600 ns, 20 times 2^20 B, whole nanoseconds.
 """
 
 import math
@@ -28,7 +28,7 @@ THEIRS = {  # percentiles of their times until the last byte, us; mean
 
 @cache
 def drawn():
-    """(start in ns, src, dst, bytes): 2000 flows between racks at half of the hosts' links, and eight incasts of 36 flows of 30 KB."""
+    """(start in ns, src, dst, bytes): 2000 flows between racks at half of the hosts' links, and 8 incasts of 36 flows of 30 KB."""
     draw, start, listed = random.Random(1).random, 0.0, []
     for _ in range(2000):
         start -= math.log(1 - draw()) / (HOSTS * 12.5 * 0.5 / 47_600)
