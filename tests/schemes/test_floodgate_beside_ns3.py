@@ -28,7 +28,7 @@ THEIRS = {  # percentiles of their times until the last byte, us; mean
 
 @cache
 def drawn():
-    """(start in ns, src, dst, bytes): 2000 flows between racks at half of the hosts' links, and 8 incasts of 36 flows of 30 KB."""
+    """(start in ns, src, dst, bytes): 2000 flows between racks at half of the hosts' links, and 8 incasts, 36 flows of 30 KB."""
     draw, start, listed = random.Random(1).random, 0.0, []
     for _ in range(2000):
         start -= math.log(1 - draw()) / (HOSTS * 12.5 * 0.5 / 47_600)
