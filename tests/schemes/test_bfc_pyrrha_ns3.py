@@ -11,7 +11,7 @@ import penstock_net as ps
 from penstock_net.composition import parse
 
 US = 1000  # of ns
-TURNS = str(Path(__file__).parent / "hooks/turns.py")
+TURNS = str(Path(__file__).parent / "hooks/queue_turns.py")
 
 
 def star(scheme, flows, **options):

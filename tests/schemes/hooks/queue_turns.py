@@ -3,8 +3,8 @@
 port_state = {"turn": "int32"}
 
 
-def next_queue(turns, node, port):
-    mine = my_port(turns, port)
+def next_queue(queue_turns, node, port):
+    mine = my_port(queue_turns, port)
     for i in range(port.queue_count):
         k = (mine.turn + i) % port.queue_count
         queue = queue_at(port, k)
