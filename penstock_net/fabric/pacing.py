@@ -4,6 +4,7 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.heap import add, fix, put, remove
+    from penstock_net.fabric.pacing import apart
     from penstock_net.fabric.queueing import set_node_event
     from penstock_net.fabric.state import (
         IDLE,
@@ -12,7 +13,6 @@ if not cython.compiled:
         PACE,
         PACED,
         READY,
-        apart,
         first_flow,
         flow_at,
         keyed,
