@@ -58,8 +58,8 @@ def slowdown_of_sweep(
         looks = looks_of([str(values[SCHEME]) for _, values in lines])
         for (label, _), look, part in zip(lines, looks, parts_of(table, lines)):
             if part.height:
-                mean, half = part["mean"], part["half"].fill_null(0)
-                draw_lines(axes, part["bytes"], mean, (mean - half).clip(lower_bound=1), mean + half, look, label)
+                mean = part["mean"]
+                draw_lines(axes, part["bytes"], mean, part["low"].fill_null(mean), part["high"].fill_null(mean), look, label)
         slowdown_axes(axes, percentile, statistic, clock)
         legend(figure, axes)
     return figure
@@ -87,9 +87,9 @@ def against(*sweeps: Any, x: str | None = None, y: str = "short_p99") -> "Figure
         for (label, _), look, found in zip(lines, looks, parts_of(table, lines)):
             part = found.drop_nulls("mean")
             part = part.sort(parameter) if numeric else part
-            mean, half = factor * part["mean"], factor * part["half"].fill_null(0)
+            mean, low, high = (factor * part[name].fill_null(part["mean"]) for name in ("mean", "low", "high"))
             at = part[parameter] if numeric else [places[value] for value in part[parameter]]
-            draw_bars(axes, at, mean.to_numpy(), (mean - half).to_numpy(), (mean + half).to_numpy(), look, label)
+            draw_bars(axes, at, mean.to_numpy(), low.to_numpy(), high.to_numpy(), look, label)
         axes.set(xlabel=parameter, ylabel=text)
         axes.set_ylim(bottom=0)
         if not numeric:
