@@ -22,6 +22,16 @@ Statistics = Annotated[
         help='Of a sweep: a column of the table, such as short_p99 or "p99.9 slowdown of flows < 10KB"; repeatable.',
     ),
 ]
+Where = Annotated[
+    list[str],
+    typer.Option(
+        "--where",
+        metavar="KEY=VALUE,..",
+        default_factory=list,
+        show_default=False,
+        help="Of a sweep: only runs with these values of a parameter, scheme or seed, such as load=0.7; repeatable.",
+    ),
+]
 
 
 def check(form: str) -> str:

@@ -13,6 +13,7 @@ def command(
         list[str], typer.Argument(metavar="RUN...", help="Run directories, or the folder of a sweep.", show_default=False)
     ],
     statistic: _tables.Statistics,
+    where: _tables.Where,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -45,7 +46,7 @@ def command(
 
         penstock report runs/loads --table latex --statistic "p99 slowdown of flows < 10KB" > table.tex
     """
-    from penstock_net.cli._runs import load, sweep
+    from penstock_net.cli._runs import load, part_of, sweep
     from penstock_net.errors import SpecError
     from penstock_net.report import html, sweep_page, tables
 
@@ -55,7 +56,7 @@ def command(
         _tables.check(table)
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise SpecError("a report must end in .html", place=out)
-    whole = sweep(runs)
+    whole = part_of(sweep(runs), where)
     if statistic and (whole is None or table is None):
         raise SpecError("is for the table of a sweep", path="statistic", value=statistic[0], remedy="give --table and a sweep")
     if whole is None:

@@ -13,7 +13,7 @@ from penstock_net.files import write_file
 from penstock_net.report import elements, figures, sweeps
 from penstock_net.report.figures import Table
 from penstock_net.report.plots.canvas import looks_of
-from penstock_net.report.plots.sweeps import axis_of, lines_of, parts_of
+from penstock_net.report.plots.sweeps import axis_of, lines_of, looks_of_lines, parts_of
 from penstock_net.results import cells
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import KEY, SCHEME, SEED, Sweep
@@ -142,7 +142,9 @@ class _Runs:
         return found
 
 
-def _curves(sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: Sequence[str]) -> list[dict[str, Any]]:
+def _curves(
+    sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: Sequence[str], without: str = ""
+) -> list[dict[str, Any]]:
     """What is the same of a curve in every choice: scheme (its number), values of the parameters (as text), label and look."""
     names = sweeps.schemes(sweep)
     return [
@@ -152,7 +154,7 @@ def _curves(sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: S
             "label": label,
             **elements.look(look),
         }
-        for (label, values), look in zip(lines, looks_of([str(values[SCHEME]) for _, values in lines]))
+        for (label, values), look in zip(lines, looks_of_lines(sweep, lines, without))
     ]
 
 
@@ -161,7 +163,7 @@ def _against(sweep: Sweep, x: str, varied: Sequence[str]) -> dict[str, Any]:
     numeric = sweep.runs[x].dtype.is_numeric()
     means = sweep.over_seeds(*columns(sweep))
     lines = lines_of(sweep, without=x)
-    curves = _curves(sweep, lines, varied)
+    curves = _curves(sweep, lines, varied, without=x)
     for curve, rows in zip(curves, parts_of(means, lines)):
         part = rows.sort(x, maintain_order=True) if numeric else rows
         curve["x"] = part[x].unique(maintain_order=True).to_list()

@@ -221,7 +221,7 @@ def test_figures_of_a_sweep(swept):
     assert "95 %" in figure.get_supxlabel() and "poisson" in figure.get_supxlabel()
     figure = plots.draw_sweep("against", swept, x="load")
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "workload.0.load"
+    assert axes.get_xlabel() == "Load"
     means = {bars.get_label(): list(bars.lines[0].get_ydata()) for bars in axes.containers}
     assert means == {"bfc": pytest.approx([2.4, 2.8]), "hpcc": pytest.approx([3.2, 4.4])}
 
