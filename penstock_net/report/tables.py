@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock_net.report import jobs
 from penstock_net.results.cells import HEADINGS, NOTE, show
 from penstock_net.results.printed import Printed
 from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
@@ -64,8 +65,9 @@ def window_note(runs: Sequence[Run]) -> str:
 
 def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:
     """The table in a form of results.printed.FORMS, with what it means."""
-    made = printed(runs, clock)
-    return "\n".join([text(runs, clock), *made.notes]) if form == "text" else made.show(form)
+    made, steps = printed(runs, clock), jobs.printed(runs)
+    first = "\n".join([text(runs, clock), *made.notes]) if form == "text" else made.show(form)
+    return f"{first}\n\n{steps.show(form)}" if steps else first
 
 
 def printed(runs: Sequence[Run], clock: str = "receiver") -> Printed:

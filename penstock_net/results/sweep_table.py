@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 SHOWN = tuple(name for name in cells.HEADINGS if name not in ("scheme", "packet_hops_per_s", "wall_s"))
 NOTE = (
     "mean over the seeds, and its 95 % interval: of slowdowns by bootstrap on a logarithmic scale, "
-    "of others ± half of it (Student's t); percentiles are those of each run"
+    "of others ± half of it (Student's t);\n"
+    "percentiles are those of each run"
 )
 
 
