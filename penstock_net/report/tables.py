@@ -1,14 +1,15 @@
 """The comparison of runs as a table: for the terminal, for CSV and for HTML."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock_net.report import jobs
 from penstock_net.results.cells import HEADINGS, NOTE, show
-from penstock_net.results.printed import Printed
 from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
+
+if TYPE_CHECKING:
+    from penstock_net.results.printed import Printed
 
 SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
 
@@ -65,17 +66,26 @@ def window_note(runs: Sequence[Run]) -> str:
 
 def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:
     """The table in a form of results.printed.FORMS, with what it means."""
-    made, steps = printed(runs, clock), jobs.printed(runs)
-    first = "\n".join([text(runs, clock), *made.notes]) if form == "text" else made.show(form)
+    first = "\n".join([text(runs, clock), *_notes(runs, clock)]) if form == "text" else printed(runs, clock).show(form)
+    if not any("training" in run.summary for run in runs):
+        return first
+    from penstock_net.report import jobs
+
+    steps = jobs.printed(runs)
     return f"{first}\n\n{steps.show(form)}" if steps else first
 
 
-def printed(runs: Sequence[Run], clock: str = "receiver") -> Printed:
+def _notes(runs: Sequence[Run], clock: str) -> list[str]:
+    return [window_note(runs), NOTE if clock == "receiver" else SENDER_NOTE]
+
+
+def printed(runs: Sequence[Run], clock: str = "receiver") -> "Printed":
     """The table for other forms than text, with its notes."""
+    from penstock_net.results.printed import Printed
+
     frame = comparison(runs, clock)
     rows = [[show(key, cells[key]) for key in HEADINGS] for cells in frame.iter_rows(named=True)]
-    note = NOTE if clock == "receiver" else SENDER_NOTE
-    return Printed(list(HEADINGS.values()), rows, frame, [window_note(runs), note])
+    return Printed(list(HEADINGS.values()), rows, frame, _notes(runs, clock))
 
 
 def text(runs: Sequence[Run], clock: str = "receiver") -> str:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from penstock_net.results.run import LONG_BYTES, SHORT_BYTES
-from penstock_net.results.statistic import is_ratio
 from penstock_net.units import format_size, format_time
 
 HEADINGS = {
@@ -28,7 +27,13 @@ NOTE = (
     f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
     "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
 )
+SLOWDOWNS = ("short_p50", "short_p99", "long_p50", "long_p99", "all_p99")
 COUNTS = ("flows", "unfinished", "drops")
+
+
+def is_ratio(name: str) -> bool:
+    """Whether a statistic is a ratio by its name: a slowdown of the comparison table, or the word is in it."""
+    return name in SLOWDOWNS or "slowdown" in name
 
 
 def heading(name: str) -> str:

@@ -26,7 +26,6 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
 from penstock_net.notebook import block
 from penstock_net.results import digests, rundir
-from penstock_net.results.bins import equal_shares
 from penstock_net.results.columns import COLUMNS, PER_FLOW
 from penstock_net.results.reading import dtype, read
 from penstock_net.results.samples import KEY, Grid, Samples
@@ -474,6 +473,8 @@ class Run:
         if bins is None:
             bins = self._usual_bins()
         if isinstance(bins, int):
+            from penstock_net.results.bins import equal_shares
+
             return equal_shares(flows.drop_nulls("slowdown")["bytes"].to_numpy(), bins)
         if isinstance(bins, str):
             if bins in named:

@@ -13,7 +13,6 @@ from penstock_net.results.run import Run, checked_percentile
 from penstock_net.units import format_size
 
 EXAMPLE = '"p99.9 slowdown of flows < 10KB", "mean fct of incast flows"'
-SLOWDOWNS = ("short_p50", "short_p99", "long_p50", "long_p99", "all_p99")  # those of the comparison table
 COLUMNS = {"slowdown": "slowdown", "fct": "fct_ns"}
 NAME = re.compile(
     r"\s*(?:p(?P<percentile>[\d.]+)|(?P<statistic>median|mean|max))\s+(?P<of>slowdown|fct)"
@@ -95,11 +94,6 @@ def bounds(size: str | None) -> tuple[int, int]:
     if low > high:
         raise SpecError("the range is empty", path="size", value=size, remedy=f"{format_size(low)} is above its other end")
     return low, high
-
-
-def is_ratio(name: str) -> bool:
-    """Whether a statistic is a ratio by its name: a slowdown of the comparison table, or the word is in it."""
-    return name in SLOWDOWNS or "slowdown" in name
 
 
 def named(given: str | Read) -> tuple[str, Read]:

@@ -153,7 +153,7 @@ class Sweep:
         whole, names = self._with(statistics, named)
         tidy = whole.tidy()
         keys = [*self.parameters, SCHEME, "statistic"]
-        parts = [over_seeds(tidy.filter(pl.col("statistic") == name), keys, statistic.is_ratio(name)) for name in names]
+        parts = [over_seeds(tidy.filter(pl.col("statistic") == name), keys, cells.is_ratio(name)) for name in names]
         return pl.concat(parts) if parts else over_seeds(tidy, keys)
 
     def _with(self, statistics: Sequence[str | statistic.Read], named: Mapping[str, statistic.Read]) -> tuple["Sweep", list[str]]:
