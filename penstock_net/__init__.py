@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock_net.results.comparison import compare as compare
     from penstock_net.results.pause_times import pause_times as pause_times
     from penstock_net.results.run import Run as Run
+    from penstock_net.results.statistic import Statistic as Statistic
     from penstock_net.results.sweep import Sweep as Sweep
     from penstock_net.sim.checkpoint import Checkpoint as Checkpoint
     from penstock_net.sim.config import HostConfig as HostConfig
@@ -63,6 +64,7 @@ _HOMES = {
     "penstock_net.results.comparison": ("Comparison", "compare"),
     "penstock_net.results.pause_times": ("pause_times",),
     "penstock_net.results.run": ("Run",),
+    "penstock_net.results.statistic": ("Statistic",),
     "penstock_net.results.sweep": ("Sweep",),
     "penstock_net.composition": ("Scheme",),
     "penstock_net.sim.simulate": ("simulate",),

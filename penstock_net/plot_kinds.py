@@ -28,7 +28,11 @@ KINDS: dict[str, Kind] = {
     "slowdown": Kind(
         "FCT slowdown by flow size",
         example="--percentile 50",
-        detail="A point per size bin, at the median size of its flows. `--clock sender` measures until the last acknowledgement.",
+        detail="A point per size bin, at the median size of its flows. `--bins 10` makes bins with equal shares of the "
+        "flows, at equal distances, as figure 11 of HPCC (SIGCOMM 2019) has them. `--clock sender` measures until the "
+        "last acknowledgement. Of a sweep: means over the seeds with 95 % intervals; colour and marker are those of "
+        "the scheme, dashes those of the other parameters. More than eight curves have no intervals: choose some with "
+        "`--where load=0.7`.",
     ),
     "fct_cdf": Kind("CDF of the flow completion time", example="--size ..10KB", detail="Finished flows only."),
     "throughput": Kind(
@@ -85,7 +89,7 @@ KINDS: dict[str, Kind] = {
     "against": Kind(
         "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
         example="--x load --y short_p99",
-        detail="`--y` is a column of `sweep.parquet`. Of the other kinds, `slowdown` draws a sweep, too: a curve per scheme "
-        "and parameters, with a band.",
+        detail="`--y` is a column of `sweep.parquet`, or any statistic by name, such as `p99.9 slowdown of flows < 10KB`. Of the "
+        "other kinds, `slowdown` draws a sweep, too.",
     ),
 }

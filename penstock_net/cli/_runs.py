@@ -63,6 +63,32 @@ def sweep(given: Iterable[str]) -> "Sweep | None":
     return Sweep.load(found[0]) if found else None
 
 
+def part_of(sweep: "Sweep | None", where: Iterable[str]) -> "Sweep | None":
+    """The runs of a sweep that KEY=VALUE,VALUE choose.  SpecError: it is no sweep, no such parameter or value."""
+    from penstock_net.errors import SpecError
+    from penstock_net.results.sweep import SCHEME, SEED
+
+    for text in where:
+        key, sign, values = text.partition("=")
+        if not sign or not key or not values:
+            raise SpecError("expected KEY=VALUE, such as load=0.7", place=f"--where {text}")
+        if sweep is None:
+            raise SpecError("chooses runs of a sweep, and this is none", remedy="leave it out", place=f"--where {text}")
+        name = sweep.parameter(key, (*sweep.parameters, SCHEME, SEED))
+        known = {str(value): value for value in sweep.runs[name].unique(maintain_order=True)}
+        numbers = {_number(value): value for value in known.values() if _number(value) is not None}
+        chosen = [known.get(value.strip(), numbers.get(_number(value), value)) for value in values.split(",")]
+        sweep = sweep.where(**{name.replace(".", "__"): chosen})
+    return sweep
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
 def _split(text: str) -> tuple[str, str]:
     """(path, label) of RUN=LABEL; a folder of that whole name has no label."""
     from penstock_net.errors import SpecError

@@ -1,9 +1,15 @@
 """penstock compare"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from penstock_net.cli import _tables
+
+if TYPE_CHECKING:
+    from penstock_net.results.comparison import Comparison
+    from penstock_net.results.printed import Printed
 
 
 def command(
@@ -23,6 +29,7 @@ def command(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Both times of every flow, as CSV.", show_default=False)
     ] = None,
+    table: _tables.Form = "text",
 ) -> None:
     """Set the completion times of another simulator, for the same flows, beside those of a run.
 
@@ -44,25 +51,35 @@ def command(
 
     if out is not None:
         plots.check_format(out)
+    _tables.check(table)
     found = compare(run, reference, clock)  # type: ignore[arg-type]  # refuses any other text
-    typer.echo(text(found))
+    typer.echo(text(found) if table == "text" else printed(found).show(table))
     for line in found.warnings:
         say(f"warning: {line}")
     if out is not None:
         plots.save(plots.agreement(found), out)
-        typer.echo(f"written to {out}")
+        typer.echo(f"written to {out}", err=table != "text")
     if csv is not None:
         write_file(csv, found.flows.write_csv().encode())
-        typer.echo(f"written to {csv}")
+        typer.echo(f"written to {csv}", err=table != "text")
 
 
-def text(found: "Comparison") -> str:  # type: ignore[name-defined]  # noqa: F821
-    """The table, and the flows that differ most."""
+def printed(found: "Comparison") -> "Printed":
+    """The table."""
+    from penstock_net.results.printed import Printed
+
     table = found.table
     names = [name for name in table.columns if name not in ("size", "flows")]
-    rows = [["size", "flows", *(name.replace("flow_", "flow ") for name in names)]]
-    for row in table.iter_rows(named=True):
-        rows.append([row["size"], f"{row['flows']}", *(f"{row[name]:.3f}" for name in names)])
+    heads = ["size", "flows", *(name.replace("flow_", "flow ") for name in names)]
+    rows = [[row["size"], f"{row['flows']}", *(f"{row[name]:.3f}" for name in names)] for row in table.iter_rows(named=True)]
+    note = f"completion times of {found.run.label} / {found.reference}, by size of flow"
+    return Printed(heads, rows, table, [note])
+
+
+def text(found: "Comparison") -> str:
+    """The table, and the flows that differ most."""
+    made = printed(found)
+    rows = [made.heads, *made.rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = [f"{found.run.label} / {found.reference}"]
     for cells in rows:

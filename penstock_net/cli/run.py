@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock_net.cli import _signals
+from penstock_net.cli import _signals, _tables
 from penstock_net.stderr import say
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def command(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
+    table: _tables.Form = "text",
 ) -> None:
     """Simulate an experiment, one run per scheme; runs that are finished are not repeated.
 
@@ -81,17 +82,18 @@ def command(
     from penstock_net.topology.cautions import cautions
     from penstock_net.topology.outages import sentences
 
+    _tables.check(table)
     if seeds is not None:
-        _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run, checkpoint)
+        _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run, checkpoint, table)
         return
     loaded = load_spec(spec, sets=set_, schemes=scheme, seed=seed, threads=threads)
-    for table in loaded.schemes:
-        loaded.build_scheme(table)
+    for given in loaded.schemes:
+        loaded.build_scheme(given)
     topo = loaded.build_topology()
     if dry_run:
         flows = loaded.build_flows(topo, force)
-        for table in loaded.schemes:
-            loaded.check(table, topo, flows)
+        for given in loaded.schemes:
+            loaded.check(given, topo, flows)
         for caution in (*cautions(topo), *sentences(topo)):
             say(f"warning: {caution}")
         typer.echo(loaded.complete().to_toml(), nl=False)
@@ -101,7 +103,7 @@ def command(
         work.check(0)
         with locked(work.out), on_disk(work.out):
             slim, interrupted = work.run(topo)
-            _print_results(loaded, slim, work, interrupted)
+            _print_results(loaded, slim, work, interrupted, table)
     if interrupted:
         raise typer.Exit(_signals.status())
 
@@ -117,6 +119,7 @@ def _all_seeds(
     force: bool,
     dry_run: bool,
     checkpoint: str | None,
+    table: str,
 ) -> None:
     """The sweep over seeds that `penstock run --seeds` stands for."""
     from penstock_net.cli import sweep
@@ -126,7 +129,9 @@ def _all_seeds(
         if given:
             raise SpecError(f"cannot be given with --seeds {seeds}", remedy="leave one out", place=name)
     param = [f"scheme={','.join(schemes)}"] if schemes else []
-    sweep.command(spec, param, [*sets, *([f"run.threads={threads}"] if threads else [])], seeds, "local", None, out, force)
+    sweep.command(
+        spec, param, [*sets, *([f"run.threads={threads}"] if threads else [])], [], seeds, "local", None, out, force, table
+    )
 
 
 class Work:
@@ -287,15 +292,13 @@ def _slim(folder: Path, run: "Run | None" = None) -> "Run":
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=summary)
 
 
-def _print_results(spec: "Spec", runs: list["Run"], work: Work, interrupted: bool) -> None:
+def _print_results(spec: "Spec", runs: list["Run"], work: Work, interrupted: bool, form: str) -> None:
     from penstock_net.report import tables
 
     out = work.out
     if len(spec.schemes) > 1:
         compare(runs, out, spec)
-    typer.echo(tables.text(runs))
-    typer.echo(tables.window_note(runs))
-    typer.echo(tables.NOTE)
+    typer.echo(tables.shown(runs, form))
     for run in runs:
         for warning in run.summary.get("warnings") or []:
             typer.echo(f"warning: {run.label}: {warning}", err=True)
@@ -303,7 +306,7 @@ def _print_results(spec: "Spec", runs: list["Run"], work: Work, interrupted: boo
     following = f"penstock report {out} -o report.html"
     if interrupted and any(work.checkpoints):
         following = "the same command goes on from the checkpoint"
-    typer.echo(f"{what} {out}; next: {following}", err=interrupted)
+    typer.echo(f"{what} {out}; next: {following}", err=interrupted or form != "text")
 
 
 def compare(runs: list["Run"], out: Path, spec: "Spec") -> None:

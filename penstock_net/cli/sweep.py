@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock_net.cli import _signals
+from penstock_net.cli import _signals, _tables
 from penstock_net.errors import SpecError
 
 
@@ -27,6 +27,7 @@ def command(
             "--set", metavar="KEY=VALUE", default_factory=list, show_default=False, help="Change one key in all runs; repeatable."
         ),
     ],
+    statistic: _tables.Statistics,
     seeds: Annotated[
         str | None,
         typer.Option("--seeds", metavar="N|A..B|A,B", help="Every run with seeds 1 to N, or with these.", show_default=False),
@@ -44,6 +45,7 @@ def command(
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME-sweep.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Allow a load above 1.")] = False,
+    table: _tables.Form = "text",
 ) -> None:
     """Simulate every combination of parameter values and seeds; finished runs are not repeated.
 
@@ -54,7 +56,9 @@ def command(
         penstock sweep quickstart --seeds 10 --param scheme=bfc,hpcc --on dask://head:8786
 
     Each run is written to DIR/KEY, where KEY is a hash of its spec and of the simulator's code; sweep.parquet has a row per run.
-    With several seeds the table shows means with 95 % intervals. Repeat the same command to resume after an interruption. Then
+    With several seeds the table shows means with 95 % intervals. --statistic chooses its columns: pN, median, mean or max of
+    slowdown or fct, and perhaps which flows, as in "p50 fct of incast flows 10KB..100KB". Repeat the same command to resume after
+    an interruption. Then
 
         penstock plot slowdown DIR -o fct.pdf
 
@@ -64,7 +68,6 @@ def command(
     configuration describes it. Workers need this penstock and get the files that the spec names. The runs of a worker that
     ends go to others. If the scheduler or all workers stay away for a minute the command ends, status 1.
     """
-    from penstock_net.report import sweeps
     from penstock_net.results.sweep import FILE, Sweep
     from penstock_net.spec import load_spec
     from penstock_net.sweeps.points import points_of
@@ -74,14 +77,16 @@ def command(
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
     axes = _axes(param, seeds)
+    _tables.check(table)
+    _tables.check_statistics(statistic)
     _check_sets(set_, axes)
     points = list(points_of(spec, axes, set_))
     run_all = backend(on, workers)
     with _signals.as_ctrl_c():
-        table, failed = execute(points, out, run_all, force)
-    if table.height:
-        typer.echo(sweeps.text(Sweep.load(out)))
-    typer.echo(f"{table.height} of {len(points)} runs in {out / FILE}")
+        made, failed = execute(points, out, run_all, force)
+    if made.height:
+        typer.echo(Sweep.load(out).table(*statistic, form=table))
+    typer.echo(f"{made.height} of {len(points)} runs in {out / FILE}", err=table != "text")
     check(points, failed)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock_net.errors import SpecError
 from penstock_net.files import write_file
-from penstock_net.report import elements, figures, pause_data, plots, tables
+from penstock_net.report import elements, figures, jobs, pause_data, plots, tables
 from penstock_net.report.differences import differences
 from penstock_net.report.figures import Table
 from penstock_net.results.columns import SUMMARY
@@ -41,7 +41,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         schemes="".join(elements.choice(number, run.label) for number, run in enumerate(runs)),
         classes=elements.options(figures.classes(runs), next(iter(figures.classes(runs)))),
         statistics=elements.options(figures.STATISTICS, "p99"),
-        comparison=_comparison(runs, clock),
+        comparison=_comparison(runs, clock) + _jobs(runs),
         note=escape(note),
         figures="\n".join(elements.figure(each.name, each.caption, each.table, tuple(each.missing)) for each in made),
         pauses=_pauses(pauses),
@@ -70,6 +70,15 @@ def _warnings(runs: Sequence[Run]) -> list[str]:
         for run in runs
         for warning in run.summary.get("warnings") or []
     ]
+
+
+def _jobs(runs: Sequence[Run]) -> str:
+    """The steps of training jobs; nothing if there are none."""
+    made = jobs.printed(runs)
+    if made is None:
+        return ""
+    shown = elements.table(Table(made.heads, made.rows), "Training: steps by job")
+    return f'<h3>Training: steps by job</h3>\n{shown}\n<p class="quiet">{escape(jobs.NOTE)}</p>\n'
 
 
 def _differences(runs: Sequence[Run]) -> str:

@@ -10,19 +10,21 @@ from typing import Any
 import polars as pl
 
 from penstock_net.files import write_file
-from penstock_net.report import elements, figures, sweeps, tables
+from penstock_net.report import elements, figures, sweeps
 from penstock_net.report.figures import Table
 from penstock_net.report.plots.canvas import looks_of
-from penstock_net.report.plots.sweeps import axis_of, lines_of, parts_of
+from penstock_net.report.plots.sweeps import axis_of, lines_of, looks_of_lines, parts_of
+from penstock_net.results import cells
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import KEY, SCHEME, SEED, Sweep
+from penstock_net.results.sweep_table import NOTE, columns
 from penstock_net.units import format_size
 from penstock_net.version import version
 
 INTERVAL = "95 % interval of the mean over the seeds"
 ANY = "any"  # value of a parameter
 DRAWN = "short_p99"  # statistic, at first
-CURVE = {"x": "bytes", "y": "mean", "half": "half"}
+CURVE = {"x": "bytes", "y": "mean", "low": "low", "high": "high"}
 
 
 def page(sweep: Sweep, title: str = "penstock report") -> str:
@@ -30,7 +32,7 @@ def page(sweep: Sweep, title: str = "penstock report") -> str:
     read = _Runs(sweep)
     names, lines = sweeps.schemes(sweep), lines_of(sweep)
     varied = [name for name in sweep.parameters if sweep.runs[name].n_unique() > 1]
-    statistics = sweeps.columns(sweep)
+    statistics = columns(sweep)
     data: dict[str, Any] = {
         "schemes": [{"label": name, **elements.look(look)} for name, look in zip(names, looks_of(names))],
         "parameters": varied,
@@ -50,10 +52,10 @@ def page(sweep: Sweep, title: str = "penstock report") -> str:
         classes=elements.options(read.classes, next(iter(read.classes))),
         statistics=elements.options(figures.STATISTICS, "p99"),
         comparison=elements.table(sweeps.table(sweep), "Comparison: means over the seeds"),
-        note=escape(f"{sweeps.NOTE}; {tables.NOTE}"),
+        note=escape(f"{NOTE}; {cells.NOTE}"),
         slowdown=elements.figure("slowdown", slowdown, read.table(lines)),
         x=elements.options({x: x for x in varied or [SCHEME]}, (varied or [SCHEME])[0]),
-        y=elements.options({name: tables.HEADINGS[name] for name in statistics}, DRAWN if DRAWN in statistics else statistics[0]),
+        y=elements.options({name: cells.HEADINGS[name] for name in statistics}, DRAWN if DRAWN in statistics else statistics[0]),
         bars=escape(f"A statistic against a parameter{bars}"),
         runs=elements.table(_all(sweep), "Every run of the sweep"),
         spec=read.spec,
@@ -81,7 +83,7 @@ class _Runs:
         self.warned: Counter[str] = Counter()
         self.classes: dict[str, str] = {}
         self.spec = ""
-        self.slowdown = sweep.over_runs(self._of, ["choice", "statistic", "to_bytes"], x="bytes")
+        self.slowdown = sweep.over_runs(self._of, ["choice", "statistic", "to_bytes"], x="bytes", ratio=True)
         order = [figures.BACKGROUND, figures.ALL]
         self.classes = {key: self.classes[key] for key in [*order, *sorted(self.classes)] if key in self.classes}
 
@@ -112,7 +114,7 @@ class _Runs:
             for choice in self.classes:
                 for name in figures.STATISTICS:
                     part = own.get((choice, name), self.slowdown.clear())
-                    curve = {key: figures.short(part[of].fill_null(0)) for key, of in CURVE.items()}
+                    curve = {key: figures.short(part[of].fill_null(part["mean"])) for key, of in CURVE.items()}
                     out[f"{choice}|{name}"].append(curve | {"n": part["runs"].to_list()})
         return out
 
@@ -123,9 +125,9 @@ class _Runs:
         shown = self.slowdown.filter(pl.col("choice") == next(iter(self.classes)))
         for (label, values), rows in zip(lines, parts_of(shown, lines)):
             for (upto,), part in rows.group_by("to_bytes", maintain_order=True):
-                cells = {row["statistic"]: sweeps.cell("", row) for row in part.iter_rows(named=True)}
+                found = {row["statistic"]: cells.mean("", row) for row in part.iter_rows(named=True)}
                 size = "largest" if upto is None else f"to {format_size(upto)}"  # type: ignore[arg-type]
-                made.rows.append([f"{label}, {size}", *(cells.get(name, "-") for name in figures.STATISTICS)])
+                made.rows.append([f"{label}, {size}", *(found.get(name, "-") for name in figures.STATISTICS)])
                 made.runs.append(numbers.index(str(values[SCHEME])))
         return made
 
@@ -140,7 +142,9 @@ class _Runs:
         return found
 
 
-def _curves(sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: Sequence[str]) -> list[dict[str, Any]]:
+def _curves(
+    sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: Sequence[str], without: str = ""
+) -> list[dict[str, Any]]:
     """What is the same of a curve in every choice: scheme (its number), values of the parameters (as text), label and look."""
     names = sweeps.schemes(sweep)
     return [
@@ -150,26 +154,27 @@ def _curves(sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], varied: S
             "label": label,
             **elements.look(look),
         }
-        for (label, values), look in zip(lines, looks_of([str(values[SCHEME]) for _, values in lines]))
+        for (label, values), look in zip(lines, looks_of_lines(sweep, lines, without))
     ]
 
 
 def _against(sweep: Sweep, x: str, varied: Sequence[str]) -> dict[str, Any]:
-    """The statistics against a parameter: curves with x, and by statistic the means and halves of the intervals."""
+    """The statistics against a parameter: curves with x, and by statistic means and lengths of the bars below and above."""
     numeric = sweep.runs[x].dtype.is_numeric()
-    means = sweep.over_seeds(*sweeps.columns(sweep))
+    means = sweep.over_seeds(*columns(sweep))
     lines = lines_of(sweep, without=x)
-    curves = _curves(sweep, lines, varied)
+    curves = _curves(sweep, lines, varied, without=x)
     for curve, rows in zip(curves, parts_of(means, lines)):
         part = rows.sort(x, maintain_order=True) if numeric else rows
         curve["x"] = part[x].unique(maintain_order=True).to_list()
         curve["at"] = list(map(str, curve["x"]))
-        curve["y"], curve["half"] = {}, {}
-        for name in sweeps.columns(sweep):
+        curve["y"], curve["below"], curve["above"] = {}, {}, {}
+        for name in columns(sweep):
             own = part.filter(pl.col("statistic") == name)
             factor = axis_of(name)[1]
             curve["y"][name] = [None if value is None else factor * value for value in own["mean"]]
-            curve["half"][name] = (factor * own["half"].fill_null(0)).to_list()
+            curve["below"][name] = (factor * (own["mean"] - own["low"]).fill_null(0)).to_list()
+            curve["above"][name] = (factor * (own["high"] - own["mean"]).fill_null(0)).to_list()
     return {"numeric": numeric, "curves": curves}
 
 
@@ -182,11 +187,11 @@ def _choice(sweep: Sweep, number: int, name: str) -> str:
 
 def _all(sweep: Sweep) -> Table:
     """A row per run, the folder first."""
-    numbers, names = sweeps.schemes(sweep), sweeps.columns(sweep)
-    made = Table(["folder", *sweep.parameters, "scheme", "seed", *(tables.HEADINGS[name] for name in names)])
+    numbers, names = sweeps.schemes(sweep), columns(sweep)
+    made = Table(["folder", *sweep.parameters, "scheme", "seed", *(cells.HEADINGS[name] for name in names)])
     for row in sweep.runs.iter_rows(named=True):
         keys = [str(row[name]) for name in (KEY, *sweep.parameters, SCHEME, SEED)]
-        made.rows.append([*keys, *(tables.show(name, row[name]) for name in names)])
+        made.rows.append([*keys, *(cells.show(name, row[name]) for name in names)])
         made.runs.append(numbers.index(str(row[SCHEME])))
     return made
 

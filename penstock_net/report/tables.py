@@ -1,35 +1,16 @@
 """The comparison of runs as a table: for the terminal, for CSV and for HTML."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from penstock_net.results.cells import HEADINGS, NOTE, show
 from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
-from penstock_net.units import format_size, format_time
 
-HEADINGS = {
-    "scheme": "scheme",
-    "short_p50": "short p50",
-    "short_p99": "short p99",
-    "long_p50": "long p50",
-    "long_p99": "long p99",
-    "all_p99": "all p99",
-    "max_buffer_bytes": "max buffer",
-    "pfc_pause_fraction": "PFC paused",
-    "drain_ns": "drain",
-    "drops": "drops",
-    "flows": "flows",
-    "unfinished": "not done",
-    "packet_hops_per_s": "hops /s",
-    "wall_s": "wall",
-}
-NOTE = (
-    "slowdown = FCT / FCT alone in the empty network; "
-    f"short: below {format_size(SHORT_BYTES)}, "
-    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
-    "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
-)
+if TYPE_CHECKING:
+    from penstock_net.results.printed import Printed
+
 SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
 
 
@@ -83,28 +64,33 @@ def window_note(runs: Sequence[Run]) -> str:
     return "measurement windows differ: " + "; ".join(f"{run.label}: {run.window_text}" for run in runs)
 
 
-def show(key: str, value: Any) -> str:
-    """A cell as text."""
-    if value is None:
-        return "-"
-    if key == "max_buffer_bytes":
-        return format_size(float(f"{value:.3g}"))
-    if key == "pfc_pause_fraction":
-        return "0" if value == 0 else f"{100 * value:.2g} %"
-    if key == "drain_ns":
-        return format_time(1000 * float(f"{value:.3g}")) if value else "0"
-    if key == "wall_s":
-        return format_time(round(value, 2) * 10**12) if value >= 1 else f"{value:.2g}s"
-    if key == "packet_hops_per_s":
-        return f"{value / 1e6:.3g} M"
-    if isinstance(value, float):
-        return f"{value:.2f}" if value < 100 else f"{value:.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:
+    """The table in a form of results.printed.FORMS, with what it means."""
+    first = "\n".join([text(runs, clock), *_notes(runs, clock)]) if form == "text" else printed(runs, clock).show(form)
+    if not any("training" in run.summary for run in runs):
+        return first
+    from penstock_net.report import jobs
+
+    steps = jobs.printed(runs)
+    return f"{first}\n\n{steps.show(form)}" if steps else first
 
 
-def text(runs: Sequence[Run]) -> str:
+def _notes(runs: Sequence[Run], clock: str) -> list[str]:
+    return [window_note(runs), NOTE if clock == "receiver" else SENDER_NOTE]
+
+
+def printed(runs: Sequence[Run], clock: str = "receiver") -> "Printed":
+    """The table for other forms than text, with its notes."""
+    from penstock_net.results.printed import Printed
+
+    frame = comparison(runs, clock)
+    rows = [[show(key, cells[key]) for key in HEADINGS] for cells in frame.iter_rows(named=True)]
+    return Printed(list(HEADINGS.values()), rows, frame, _notes(runs, clock))
+
+
+def text(runs: Sequence[Run], clock: str = "receiver") -> str:
     """The table in plain text, aligned, two lines of headings."""
-    body = [[show(key, cells[key]) for key in HEADINGS] for cells in comparison(runs).iter_rows(named=True)]
+    body = [[show(key, cells[key]) for key in HEADINGS] for cells in comparison(runs, clock).iter_rows(named=True)]
     heads = [heading.rpartition(" ")[::2] for heading in HEADINGS.values()]
     rows = [[above for above, _ in heads], [below for _, below in heads], *body]
     widths = [max(map(len, column)) for column in zip(*rows)]

@@ -390,9 +390,11 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "realised": ("", "loads offered by the generated flows"),
     "training": (
         "",
-        "of a workload with ranks: step_ns, mean over the iterations, null if there are several jobs; jobs, the "
-        "step_ns of each; iterations, each with step_ns, slowest_rank and longest "
-        "time in pauses of a rank; operations, by kind and name, with their bus bandwidth",
+        "of a workload with ranks: step_ns, mean over the iterations, null if there are several jobs; jobs, of each its "
+        "name (the class of its flows), step_ns, steps that ended, exposed_ns (mean over ranks and iterations of those of "
+        "ranks.parquet), and of the collective that moves most bytes the median bus_bandwidth_bps; iterations, each with "
+        "step_ns, slowest_rank and longest time in pauses of a rank; operations, by kind and name, with their bus "
+        "bandwidth",
     ),
     "in_network": (
         "",

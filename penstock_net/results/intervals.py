@@ -1,11 +1,18 @@
-"""Mean and 95 % confidence interval over runs with different seeds."""
+"""Mean and 95 % confidence interval over runs with different seeds.
+
+`interval` is Student's, symmetric about the mean. `ratio_interval` is for values above 0 whose logarithm is what varies evenly,
+such as slowdowns: the standard error of the logarithm of the mean is bootstrapped, and multiplied by Student's t.
+"""
 
 import functools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 CONFIDENCE = 0.95
+RESAMPLES, SEED = 2000, 1
 
 
 class Interval(NamedTuple):
@@ -45,6 +52,61 @@ def interval(values: Iterable[float | None], confidence: float = CONFIDENCE) -> 
         return Interval(mean, math.nan, 1)
     deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in known) / (count - 1))
     return Interval(mean, t_quantile(count - 1, confidence) * deviation / math.sqrt(count), count)
+
+
+class RatioInterval(NamedTuple):
+    """A mean of ratios over runs, with its confidence interval, which is symmetric on a logarithmic scale.
+
+    mean    NaN if there is no value
+    factor  the bounds are mean / factor and mean * factor; NaN for fewer than two values
+    runs    number of values
+    """
+
+    mean: float
+    factor: float
+    runs: int
+
+    @property
+    def low(self) -> float:
+        """Lower bound, above 0."""
+        return self.mean / self.factor
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+        return self.mean * self.factor
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g}" if math.isnan(self.factor) else f"{self.mean:.4g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def ratio_interval(values: Iterable[float | None], confidence: float = CONFIDENCE) -> RatioInterval:
+    """The interval of the mean of independent values above 0, one per run; None and NaN are left out.
+
+    RESAMPLES samples of the values with replacement give the standard error of log(mean). It is widened by sqrt(n / (n - 1)),
+    without which it is too narrow for few values, and multiplied by Student's t: Hesterberg, "What Teachers Should Know About
+    the Bootstrap", The American Statistician 69(4), 2015 (narrowness bias; t intervals with bootstrap standard errors).
+    The draws are the same at every call, and the order of the values does not matter.  ValueError: a value is 0 or less.
+    """
+    known = sorted(float(v) for v in values if v is not None and not math.isnan(v))
+    count = len(known)
+    if count and known[0] <= 0:
+        raise ValueError(f"{known[0]} is no ratio")
+    if count < 2:
+        return RatioInterval(known[0] if count else math.nan, math.nan, count)
+    mean = math.fsum(known) / count
+    if known[0] == known[-1]:
+        return RatioInterval(mean, 1.0, count)
+    logs = np.log(np.asarray(known)[_draws(count)].mean(axis=1))
+    error = float(logs.std()) * math.sqrt(count / (count - 1))
+    return RatioInterval(mean, math.exp(t_quantile(count - 1, confidence) * error), count)
+
+
+@functools.cache
+def _draws(count: int) -> np.ndarray:
+    """RESAMPLES rows of `count` places to draw from; raw bits of a generator, which no version of numpy changes."""
+    raw = np.random.PCG64(SEED).random_raw(RESAMPLES * count)
+    return (raw % np.uint64(count)).astype(np.int64).reshape(RESAMPLES, count)
 
 
 @functools.cache

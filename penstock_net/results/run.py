@@ -404,7 +404,7 @@ class Run:
         self,
         percentile: float | Sequence[float] = 99,
         by: Literal["size", "class", "priority"] = "size",
-        bins: str | Sequence[int] | None = None,
+        bins: str | int | Sequence[int] | None = None,
         class_: str | Sequence[str] | None = None,
         statistic: Literal["percentile", "mean", "max"] = "percentile",
         clock: Literal["receiver", "sender"] = "receiver",
@@ -412,8 +412,8 @@ class Run:
         """FCT slowdown of the finished flows that started in the window, a row per size bin (or class, priority) that has any.
 
         percentile  0 to 100, linear interpolation; several give a column each (p50, p99) instead of `slowdown`
-        bins        upper bounds in bytes, "google" or "facebook" (the BFC paper's), "log" (1, 3, 10 KB..); None: the
-                    paper's for the paper's workloads, else "log"
+        bins        upper bounds in bytes, "google" or "facebook" (the BFC paper's), "log" (1, 3, 10 KB..); a number: so
+                    many, with equal shares of the finished flows; None: the paper's for the paper's workloads, else "log"
         class_      as in `selected`
         clock       "receiver": a flow ends when its last byte has arrived; "sender": when its last acknowledgement has
         Columns: above_bytes (exclusive), to_bytes (null: no bound), bytes (median size), flows, unfinished, slowdown.
@@ -421,7 +421,7 @@ class Run:
         one_of(by, "by", ("size", "class", "priority"))
         values = self._statistics(percentile, statistic)
         flows = self.by_clock(self.selected(class_), clock)
-        bounds = self._bounds(bins) if by == "size" else []
+        bounds = self._bounds(bins, flows) if by == "size" else []
         if by == "size":
             index = np.searchsorted(np.asarray(bounds, dtype=np.int64), flows["bytes"].to_numpy(), side="left")
             flows = flows.with_columns(pl.Series("bin", index.astype(np.int32)))
@@ -468,10 +468,14 @@ class Run:
             return [value.quantile(percentile / 100, "linear")]
         return [value.quantile(p / 100, "linear").alias(f"p{p:g}") for p in many]
 
-    def _bounds(self, bins: str | Sequence[int] | None) -> list[int]:
+    def _bounds(self, bins: str | int | Sequence[int] | None, flows: pl.DataFrame) -> list[int]:
         named = {"google": GOOGLE_BINS, "facebook": FACEBOOK_BINS}
         if bins is None:
             bins = self._usual_bins()
+        if isinstance(bins, int):
+            from penstock_net.results.bins import equal_shares
+
+            return equal_shares(flows.drop_nulls("slowdown")["bytes"].to_numpy(), bins)
         if isinstance(bins, str):
             if bins in named:
                 return list(named[bins])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,8 +137,36 @@ def _ranks(timeline: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def step_summary(frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """What `summary["training"]` says of the frames of `step_frames`."""
+def job_names(flows: Flows) -> list[str]:
+    """The class of each job's flows; where several jobs have the same one, with the number of the job."""
+    operations = flows.operations
+    assert operations is not None
+    chosen = np.flatnonzero(operations.number >= 0)
+    jobs = np.array([operation.job for operation in operations.listed], dtype=np.int64)[operations.number[chosen]]
+    found, first = np.unique(jobs, return_index=True)
+    names = {int(job): flows.classes[int(flows.class_id[chosen[at]])] for job, at in zip(found, first)}
+    every = [names.get(job, "job") for job in range(len(operations.jobs))]
+    return [name if every.count(name) == 1 else f"{name} {job}" for job, name in enumerate(every)]
+
+
+def _of_jobs(ranks: pl.DataFrame, operations: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """By job: its name, the communication that no computation hides, and the bandwidth of the kind that moves most bytes."""
+    exposed = ranks.group_by("job").agg(pl.col("exposed_ns").mean())
+    kinds = (
+        operations.filter(pl.col("kind") != SEND)
+        .group_by("job", "kind")
+        .agg(pl.col("bytes").sum(), pl.col("bus_bandwidth_bps").median())
+        .drop_nulls("bus_bandwidth_bps")
+        .sort("bytes", "kind", descending=[True, False])
+        .unique("job", keep="first", maintain_order=True)
+        .select("job", pl.col("kind").alias("collective"), "bus_bandwidth_bps")
+    )
+    named = pl.DataFrame({"job": range(len(names)), "name": list(names)}, schema={"job": ranks.schema["job"], "name": pl.String})
+    return named.join(exposed, on="job").join(kinds, on="job", how="left").sort("job")
+
+
+def step_summary(frames: dict[str, pl.DataFrame], names: Sequence[str]) -> dict[str, Any]:
+    """What `summary["training"]` says of the frames of `step_frames`; names: of the jobs."""
     ranks, operations = frames["ranks"], frames["operations"]
     last = pl.col("finish_ns").is_not_null().all()
     iterations = (
@@ -165,7 +194,10 @@ def step_summary(frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
             pl.col("bus_bandwidth_bps").min().alias("min_bus_bandwidth_bps"),
         )
     )
-    jobs = iterations.group_by("job", maintain_order=True).agg(pl.col("step_ns").mean()).to_dicts()
+    steps = iterations.group_by("job", maintain_order=True).agg(
+        pl.col("step_ns").mean(), pl.col("step_ns").count().alias("steps")
+    )
+    jobs = steps.join(_of_jobs(ranks, operations, names), on="job", how="left").to_dicts()
     return {
         "ranks": ranks.select("job", "rank").n_unique(),
         "step_ns": jobs[0]["step_ns"] if len(jobs) == 1 else None,

@@ -4,10 +4,12 @@ sweep = Sweep.load("runs/loads")
 sweep.runs                                   a row per run: parameters, scheme, seed, statistics
 sweep.tidy()                                 a row per run and statistic
 sweep.over_seeds("short_p99")                mean and 95 % interval per scheme and parameters
+sweep.over_seeds("p99.9 slowdown of flows < 10KB", hops=lambda run: run.summary["packet_hops"])
+sweep.table("short_p99", form="latex")       the same as a table to print
 sweep.slowdown(99)                           the same for the slowdown by flow size
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.files import new_file
 from penstock_net.inputs import as_path
 from penstock_net.notebook import block
-from penstock_net.results.intervals import interval
+from penstock_net.results import cells, statistic, sweep_table
+from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
 from penstock_net.results.run import Run, fingerprint
 from penstock_net.results.rundir import is_run, summary_of
 
@@ -109,24 +112,78 @@ class Sweep:
             index=index, variable_name="statistic", value_name="value"
         )
 
-    def over_seeds(self, *statistics: str) -> pl.DataFrame:
+    def with_statistics(self, *statistics: str | statistic.Read, **named: statistic.Read) -> "Sweep":
+        """The sweep with more statistics: columns of `runs`, null where a run has no such value.
+
+        statistics  columns that there are; names such as "p99.9 slowdown of flows < 10KB", read by `Statistic.parse`;
+                    a `Statistic`; a function that reads a number from a Run, or None
+        named       functions by the name of the statistic: drops=lambda run: run.summary["drops"]
+        One run is in memory at a time.  SpecError: no such statistic, a bad name, or a run that is missing.
+        """
+        read = dict(self._named(given) for given in statistics if given not in self.statistics) | named
+        if taken := [name for name in named if name in self.runs.columns]:
+            raise SpecError("the sweep has a column of this name", path="statistic", value=taken[0], remedy="give another name")
+        read = {name: each for name, each in read.items() if name not in self.statistics}
+        if not read:
+            return self
+        rows: dict[str, dict[str, float | None]] = {}
+        for row, run in self:
+            rows[row[KEY]] = {name: statistic.value_of(name, each, run) for name, each in read.items()}
+        if lost := [key for key in self.runs[KEY] if key not in rows]:
+            raise SpecError("is not in the folder of the sweep", path="run", value=lost[0], remedy="repeat the sweep")
+        made = [pl.Series(name, [rows[key][name] for key in self.runs[KEY]], dtype=pl.Float64) for name in read]
+        return Sweep(self.path, self.runs.with_columns(made), self.parameters)
+
+    def _named(self, given: str | statistic.Read) -> tuple[str, statistic.Read]:
+        if isinstance(given, str) and " " not in given:
+            rule = "the sweep has no such statistic"
+            remedy = f"{nearest(given, self.statistics)}; or such as {statistic.EXAMPLE}"
+            raise SpecError(rule, path="statistic", value=given, remedy=remedy)
+        return statistic.named(given)
+
+    def over_seeds(self, *statistics: str | statistic.Read, **named: statistic.Read) -> pl.DataFrame:
         """Mean and 95 % interval over the seeds, a row per parameters, scheme and statistic (all of them if none is named).
 
-        Columns: the parameters, scheme, statistic, mean, half (of the interval's width; null for one seed), runs.
-        A percentile is that of each run, then averaged.  SpecError: no such statistic.
+        statistics, named  as in `with_statistics`: "short_p99", "p99.9 slowdown of flows < 10KB", a function of a Run
+        Columns: the parameters, scheme, statistic, mean, low, high (the interval; null for one seed), runs.
+        A percentile is that of each run, then averaged. The interval of a ratio, that is, of a statistic with "slowdown" in its
+        name or one of the slowdowns of the comparison, is by bootstrap on a logarithmic scale, and so above 0
+        (`penstock_net.results.intervals.ratio_interval`); that of others is Student's.  SpecError: no such statistic.
         """
-        for name in statistics:
-            if name not in self.statistics:
-                raise SpecError(
-                    "the sweep has no such statistic", path="statistic", value=name, remedy=nearest(name, self.statistics)
-                )
-        table = self.tidy().filter(pl.col("statistic").is_in(list(statistics or self.statistics)))
-        return over_seeds(table, [*self.parameters, SCHEME, "statistic"])
+        whole, names = self._with(statistics, named)
+        tidy = whole.tidy()
+        keys = [*self.parameters, SCHEME, "statistic"]
+        parts = [over_seeds(tidy.filter(pl.col("statistic") == name), keys, cells.is_ratio(name)) for name in names]
+        return pl.concat(parts) if parts else over_seeds(tidy, keys)
 
-    def over_runs(self, read: Callable[[Run], pl.DataFrame], keys: Sequence[str], x: str = "") -> pl.DataFrame:
+    def _with(self, statistics: Sequence[str | statistic.Read], named: Mapping[str, statistic.Read]) -> tuple["Sweep", list[str]]:
+        """The sweep with these statistics, and their names; all that it has if none is given."""
+        whole = self.with_statistics(*statistics, **named)
+        names = [given if given in self.statistics else self._named(given)[0] for given in statistics]
+        return whole, [*dict.fromkeys(map(str, [*names, *named]))] or self.statistics
+
+    def table(self, *statistics: str | statistic.Read, form: str = "text", **named: statistic.Read) -> str:
+        """The table of means with 95 % intervals, a row per scheme and parameters.
+
+        statistics, named  as in `with_statistics`; none: those of the comparison table
+        form               "text"; "latex", for the package booktabs; "csv": a row per statistic with mean, low, high; "markdown"
+        """
+        whole, names = self._with(statistics, named)
+        usual = not (statistics or named)
+        names = sweep_table.columns(self) if usual else names
+        return sweep_table.printed(whole, names, [cells.NOTE] if usual else []).show(form)
+
+    def to_pandas(self) -> Any:
+        """`runs` as a pandas DataFrame.  SpecError: pandas or pyarrow is missing."""
+        return pandas(self.runs)
+
+    def over_runs(
+        self, read: Callable[[Run], pl.DataFrame], keys: Sequence[str], x: str = "", ratio: bool = False
+    ) -> pl.DataFrame:
         """Mean and 95 % interval over the seeds of what `read` reads from each run: a frame of `keys`, `value`, perhaps `x`.
 
-        Columns: the parameters, scheme, keys, mean, half, runs; `x`: a column whose mean over the seeds is kept, to sort by.
+        Columns: the parameters, scheme, keys, mean, low, high, runs; `x`: a column whose mean over the seeds is kept, to sort by.
+        ratio: the interval is that of ratios, as in `over_seeds`.
         """
         index = [*self.parameters, SCHEME]
         parts = [read(run).with_columns(*(pl.lit(row[name]).alias(name) for name in index)) for row, run in self]
@@ -134,7 +191,7 @@ class Sweep:
             raise SpecError("none of its runs is there", place=self.path, remedy="repeat the sweep")
         table = pl.concat(parts, how="vertical_relaxed")
         keys = [*index, *keys]
-        means = over_seeds(table, keys)
+        means = over_seeds(table, keys, ratio)
         if not x:
             return means
         places = table.group_by(keys, maintain_order=True).agg(pl.col(x).mean())
@@ -143,7 +200,7 @@ class Sweep:
     def slowdown(self, percentile: float = 99, **options: Any) -> pl.DataFrame:
         """Slowdown by flow size as Run.slowdown gives it (and with its options), with the 95 % interval over the seeds.
 
-        Columns: the parameters, scheme, to_bytes, mean, half, runs, bytes (mean of the runs' medians).
+        Columns: the parameters, scheme, to_bytes, mean, low, high, runs, bytes (mean of the runs' medians).
         """
         return self.slowdown_of(lambda run: run, percentile, **options)
 
@@ -154,7 +211,7 @@ class Sweep:
             table = choose(run).slowdown(percentile, **options).drop_nulls("slowdown")
             return table.select("to_bytes", "bytes", value="slowdown")
 
-        return self.over_runs(read, ["to_bytes"], x="bytes")
+        return self.over_runs(read, ["to_bytes"], x="bytes", ratio=True)
 
     @property
     def has_intervals(self) -> bool:
@@ -196,16 +253,28 @@ class Sweep:
         return self.runs.height
 
 
-def over_seeds(table: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Mean, half width and number of the column `value`, by the columns `keys`, in the order in which they occur."""
+def over_seeds(table: pl.DataFrame, keys: Sequence[str], ratio: bool = False) -> pl.DataFrame:
+    """Mean, interval and number of the column `value`, by the columns `keys`, in the order in which they occur.
+
+    ratio: the values are ratios; if all of a group are above 0, its interval is that of `ratio_interval`.
+    """
     rows = []
     for group, part in table.group_by(keys, maintain_order=True):
-        found = interval(part["value"].to_list())
-        rows.append((*group, found.mean, found.half, found.runs))
+        values = part["value"].to_list()
+        above = ratio and all(value is None or not value <= 0 for value in values)
+        found: Interval | RatioInterval = ratio_interval(values) if above else interval(values)
+        rows.append((*group, found.mean, found.low, found.high, found.runs))
     schema: dict[str, Any] = {
         **{name: table.schema[name] for name in keys},
-        "mean": pl.Float64,
-        "half": pl.Float64,
+        **dict.fromkeys(("mean", "low", "high"), pl.Float64),
         "runs": pl.Int64,
     }
     return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
+
+
+def pandas(frame: pl.DataFrame) -> Any:
+    """A frame as a pandas DataFrame.  SpecError: pandas or pyarrow is missing."""
+    try:
+        return frame.to_pandas()
+    except ModuleNotFoundError as error:
+        raise SpecError(f"a pandas DataFrame needs {error.name}", remedy="pip install 'penstock-net[pandas]'") from None

@@ -20,7 +20,7 @@ from penstock_net.results.columns import COLUMNS, PER_FLOW
 from penstock_net.results.requests import request_frame
 from penstock_net.results.run import Run, flow_frame, make_frame, peak_memory
 from penstock_net.results.samples import Grid, Samples
-from penstock_net.results.steps import step_frames, step_summary
+from penstock_net.results.steps import job_names, step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
 from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.headroom import too_little
@@ -172,7 +172,7 @@ def _run(outcome: Outcome) -> Run:
         steps = step_frames(flows, start, per_flow["finish"], per_flow["paused"])
         if requests := request_frame(flows, start, per_flow["finish"]):
             frames["requests"] = requests
-    about = summary(outcome) | ({"training": step_summary(steps)} if steps else {}) | outcome.reduced
+    about = summary(outcome) | ({"training": step_summary(steps, job_names(flows))} if steps else {}) | outcome.reduced
     about |= {"open_loop": outcome.opened.record()} if outcome.opened else {}
     topo = outcome.settings.topo
     grid = outcome.logs.grid(topo.hosts, topo.switches) if measure.sample_ps else None

@@ -13,7 +13,7 @@ from growth_inputs import chain, inference, ring_with_chords
 import penstock_net as ps
 from penstock_net.cli import check, sweep
 from penstock_net.plot_kinds import KINDS
-from penstock_net.report import dictionary, html, plots, sweep_page, sweeps, tables
+from penstock_net.report import dictionary, html, plots, sweep_page, tables
 from penstock_net.report.pauses import Pauses
 from penstock_net.results.links import Links
 from penstock_net.results.pauses import causes, intervals
@@ -230,7 +230,7 @@ def resumed(points: int) -> Work:
         run = small_run(point.seed)
         run.summary |= point.stamp
         run.save(out / point.key, overwrite=True)
-    return lambda: sweep.command("small.toml", [], [], seeds=str(points), out=out)
+    return lambda: sweep.command("small.toml", [], [], [], seeds=str(points), out=out)
 
 
 @cache
@@ -254,12 +254,12 @@ def made_sweep(loads: int, seeds: int) -> Sweep:
 
 def table_of_sweep(loads: int) -> Work:
     swept = made_sweep(loads, 2)
-    return lambda: (sweeps.text(swept), swept.over_seeds())
+    return lambda: (swept.table(), swept.over_seeds())
 
 
 def table_by_seeds(seeds: int) -> Work:
     swept = made_sweep(1, seeds)
-    return lambda: (sweeps.text(swept), swept.slowdown(99), check_table(swept.path))
+    return lambda: (swept.table(), swept.slowdown(99), check_table(swept.path))
 
 
 def page_of_sweep(loads: int) -> Work:

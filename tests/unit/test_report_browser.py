@@ -320,19 +320,23 @@ def test_slowdown_of_a_sweep_is_that_of_python(browser, swept, choice: str, opti
     for (load, scheme), part in table.group_by("workload.0.load", "scheme"):
         y, custom = lines[f"{scheme}, load {load}"]
         assert y == pytest.approx(part["mean"].to_list(), rel=1e-4)
-        assert [half for half, _ in custom] == pytest.approx(part["half"].fill_null(0).to_list(), rel=1e-4)
-        assert [runs for _, runs in custom] == part["runs"].to_list()
+        assert [low for low, _, _ in custom] == pytest.approx(part["low"].fill_null(part["mean"]).to_list(), rel=1e-4)
+        assert [high for _, high, _ in custom] == pytest.approx(part["high"].fill_null(part["mean"]).to_list(), rel=1e-4)
+        assert [runs for _, _, runs in custom] == part["runs"].to_list()
 
 
 def test_a_statistic_against_a_parameter_with_error_bars(browser, swept):
-    read = "document.getElementById('against-plot').data.map(t => ({name: t.name, x: t.x, y: t.y, half: t.error_y.array}))"
+    bars = "below: t.error_y.arrayminus, above: t.error_y.array"
+    read = f"document.getElementById('against-plot').data.map(t => ({{name: t.name, x: t.x, y: t.y, {bars}}}))"
     with opened(browser, swept[1], 1400) as page:
         shown = page.evaluate(read)
         page.locator("#y").select_option("max_buffer_bytes")
         buffers = page.evaluate(read)
     means = swept[0].over_seeds("short_p99").filter(pl.col("scheme") == "hpcc")
     assert [(line["name"], line["x"]) for line in shown] == [("bfc", [0.4, 0.8]), ("hpcc", [0.4, 0.8])]
-    assert shown[1]["y"] == pytest.approx(means["mean"].to_list()) and shown[1]["half"] == pytest.approx(means["half"].to_list())
+    assert shown[1]["y"] == pytest.approx(means["mean"].to_list())
+    assert shown[1]["above"] == pytest.approx((means["high"] - means["mean"]).to_list())
+    assert shown[1]["below"] == pytest.approx((means["mean"] - means["low"]).to_list())
     assert [line["y"] for line in buffers] == [pytest.approx([2, 2]), pytest.approx([6, 6])]  # MB
 
 

@@ -155,10 +155,10 @@ def test_bins():
     assert run.slowdown(bins="google")["above_bytes"].to_list() == [0, 1000, 256_000]
     assert run._usual_bins() == "log"
     run.summary["nominal"] = [{"kind": "poisson", "sizes": "google"}, {"kind": "incast"}]
-    assert run._usual_bins() == "google" and run._bounds(None) == list(GOOGLE_BINS)
+    assert run._usual_bins() == "google" and run._bounds(None, run.flows) == list(GOOGLE_BINS)
     run.summary["nominal"] = [{"sizes": "facebook_hadoop"}]
-    assert run._bounds(None) == list(FACEBOOK_BINS)
-    bounds = run._bounds("log")
+    assert run._bounds(None, run.flows) == list(FACEBOOK_BINS)
+    bounds = run._bounds("log", run.flows)
     assert bounds == [1000, 3000, 10_000, 30_000, 100_000, 300_000]
 
 

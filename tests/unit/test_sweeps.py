@@ -15,7 +15,8 @@ from penstock_net.cli import main
 from penstock_net.errors import SpecError
 from penstock_net.inputs import seeds, values
 from penstock_net.report import sweep_page, sweeps
-from penstock_net.results.intervals import interval, t_quantile
+from penstock_net.results import sweep_table
+from penstock_net.results.intervals import interval, ratio_interval, t_quantile
 from penstock_net.results.sweep import Sweep
 
 
@@ -144,7 +145,9 @@ def test_means_of_a_sweep(tmp_path):
         (0.5, "hpcc", 8.0, 1),
         (0.7, "bfc", 5.0, 1),
     ]
-    assert table["half"][0] == pytest.approx(8.9567, rel=1e-4) and table["half"][1] is None
+    found = ratio_interval([2.0, 4.0, 9.0])
+    assert (table["low"][0], table["high"][0]) == (found.low, found.high)
+    assert table["low"][1] is None and table["high"][2] is None
     assert sweep.where(scheme="bfc", workload__0__load=0.5).runs.height == 3
 
 
@@ -166,9 +169,9 @@ def test_parts_of_a_sweep(tmp_path):
 
 
 def test_the_table_of_a_sweep(tmp_path):
-    text = sweeps.text(sweep_of(tmp_path, ROWS))
-    assert "5.00 ± 8.96" in text and "bfc" in text and "workload.0.load" in text.splitlines()[0]
-    assert sweeps.NOTE in text
+    text = sweep_of(tmp_path, ROWS).table()
+    assert "5.00 (0.74 to 33.96)" in text and "bfc" in text and "workload.0.load" in text.splitlines()[0]
+    assert sweep_table.NOTE in text
 
 
 def test_the_seeds_of_a_row_are_those_that_have_run(tmp_path):
@@ -200,10 +203,11 @@ def test_slowdown_of_a_sweep_is_that_of_its_runs_averaged(swept):
     table = swept.slowdown(90)
     part = table.filter((pl.col("scheme") == "hpcc") & (pl.col("workload.0.load") == 0.8)).drop_nulls("to_bytes")
     runs = [run.slowdown(90) for row, run in swept if row["scheme"] == "hpcc" and row["workload.0.load"] == 0.8]
-    for to, mean, half, count in part.select("to_bytes", "mean", "half", "runs").iter_rows():
+    for to, mean, low, high, count in part.select("to_bytes", "mean", "low", "high", "runs").iter_rows():
         values = [v for run in runs for v in run.filter(pl.col("to_bytes") == to)["slowdown"]]
         assert (mean, count) == (pytest.approx(sum(values) / len(values)), len(values))
-        assert half == pytest.approx(interval(values).half) or (half is None and count == 1)
+        found = ratio_interval(values)
+        assert (low, high) == (None, None) if count == 1 else (low, high) == pytest.approx((found.low, found.high))
 
 
 def test_figures_of_a_sweep(swept):
@@ -217,7 +221,7 @@ def test_figures_of_a_sweep(swept):
     assert "95 %" in figure.get_supxlabel() and "poisson" in figure.get_supxlabel()
     figure = plots.draw_sweep("against", swept, x="load")
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "workload.0.load"
+    assert axes.get_xlabel() == "Load"
     means = {bars.get_label(): list(bars.lines[0].get_ydata()) for bars in axes.containers}
     assert means == {"bfc": pytest.approx([2.4, 2.8]), "hpcc": pytest.approx([3.2, 4.4])}
 
@@ -256,9 +260,9 @@ def test_the_page_of_a_sweep_says_what_is_missing(tmp_path):
     for seed in (1, 2):
         shutil.rmtree(tmp_path / f"hpcc-0.8-{seed}")
     page = sweep_page.page(Sweep.load(tmp_path), "<loads>")
-    assert "2 of 12 runs are not in the folder" in page and "&lt;loads&gt;" in page and "3.20 ± 2.48" in page
+    assert "2 of 12 runs are not in the folder" in page and "&lt;loads&gt;" in page and "3.20 (1.45 to 7.08)" in page
     last = data_of(page)["slowdown"]["all|p99"][-1]
-    assert set(last["n"]) == {1} and set(last["half"]) == {0}
+    assert set(last["n"]) == {1} and last["low"] == last["y"] == last["high"]
 
 
 def test_the_page_of_a_sweep_of_seeds_only(tmp_path):

@@ -22,14 +22,13 @@ function legend(id, curves) { // the names of the curves that are drawn, below t
 function drawSlowdown() {
   const found = data.slowdown[`${element("class").value}|${element("statistic").value}`], bands = [], lines = [], drawn = [];
   data.curves.forEach((curve, number) => {
-    const { x, y, half, n } = found[number];
+    const { x, y, low, high, n } = found[number];
     if (!x.length || !wanted(curve)) return;
     drawn.push(curve);
-    const high = y.map((mean, i) => mean + half[i]), low = y.map((mean, i) => Math.max(1, mean - half[i]));
     bands.push({ type: "scatter", mode: "lines", fill: "toself", fillcolor: curve.colour, opacity: 0.18, line: { width: 0 }, hoverinfo: "skip",
-      x: [...x, ...[...x].reverse()], y: [...high, ...low.reverse()] });
-    lines.push({ ...line(curve), x, y, customdata: half.map((width, i) => [width, n[i]]),
-      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{x:.3s}B<br>FCT slowdown: %{y:.4~g} ± %{customdata[0]:.2~g}<br>%{customdata[1]} runs<extra></extra>" });
+      x: [...x, ...[...x].reverse()], y: [...high, ...[...low].reverse()] });
+    lines.push({ ...line(curve), x, y, customdata: low.map((value, i) => [value, high[i], n[i]]),
+      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{x:.3s}B<br>FCT slowdown: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>%{customdata[2]} runs<extra></extra>" });
   });
   const text = `FCT slowdown (${data.statistics[element("statistic").value]})`;
   const plan = { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
@@ -45,10 +44,10 @@ function drawAgainst() {
   const drawn = against.curves.filter(wanted);
   const lines = drawn.map((curve) => {
     const kept = curve.x.map((_, i) => i).filter((i) => curve.y[y][i] !== null && (chosen === "any" || curve.at[i] === chosen));
-    const half = kept.map((i) => curve.half[y][i]);
-    return { ...line(curve), x: kept.map((i) => curve.x[i]), y: kept.map((i) => curve.y[y][i]), customdata: half,
-      error_y: { type: "data", array: half, color: curve.colour, thickness: 1.3, width: 4 },
-      hovertemplate: `<b>%{fullData.name}</b><br>${safe(x)}: %{x}<br>${safe(text)}: %{y:.4~g} ± %{customdata:.2~g}<extra></extra>` };
+    const of = (values) => kept.map((i) => values[y][i]), means = of(curve.y), below = of(curve.below), above = of(curve.above);
+    return { ...line(curve), x: kept.map((i) => curve.x[i]), y: means, customdata: means.map((mean, i) => [mean - below[i], mean + above[i]]),
+      error_y: { type: "data", symmetric: false, array: above, arrayminus: below, color: curve.colour, thickness: 1.3, width: 4 },
+      hovertemplate: `<b>%{fullData.name}</b><br>${safe(x)}: %{x}<br>${safe(text)}: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<extra></extra>` };
   });
   Plotly.react("against-plot", lines, { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
     xaxis: { ...axis(safe(x)), type: against.numeric ? "linear" : "category" }, yaxis: { ...axis(safe(text)), rangemode: "tozero" } }, OPTIONS);

@@ -9,13 +9,14 @@ over time are of the runs' measurement window, which a caption names; figures ov
 
     canvas     size, legend, caption, looks, lines with a band: for figures elsewhere, too
     select     flows by class, priority and size; switches, ports, spans of time
-    flows      slowdown, fct_cdf, throughput
+    flows      slowdown of runs, fct_cdf, throughput
     switches   buffer_cdf, timeseries, active_flows
     ports      link_rate, port, pause_map, pause_time
     ranks      rank_timeline
     requests   ttft
     agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
+    style      width, caption, fonts, order and colours of the figures that are made within it
 """
 
 import io
@@ -27,11 +28,12 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.files import write_file
 from penstock_net.report.plots.agreement import agreement
 from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
-from penstock_net.report.plots.flows import fct_cdf, slowdown, throughput
+from penstock_net.report.plots.flows import fct_cdf, throughput
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
 from penstock_net.report.plots.ranks import rank_timeline
 from penstock_net.report.plots.requests import ttft
-from penstock_net.report.plots.sweeps import against, slowdown_of_sweep
+from penstock_net.report.plots.style import style
+from penstock_net.report.plots.sweeps import against, slowdown
 from penstock_net.report.plots.switches import active_flows, buffer_cdf, timeseries
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import Sweep
@@ -64,6 +66,7 @@ __all__ = [
     "render",
     "save",
     "slowdown",
+    "style",
     "styles",
     "throughput",
     "timeseries",
@@ -88,7 +91,7 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         against,
     )
 }
-OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown_of_sweep, "against": against}
+OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "against": against}
 FORMATS = ("pdf", "png", "svg", "eps")
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock_net.errors import SpecError
-from penstock_net.palette import COLUMN, FAMILIES, OTHERS, RC, family
+from penstock_net.palette import COLUMN, FAMILIES, MARKERS, OTHERS, family
 from penstock_net.palette import look as look_of
+from penstock_net.report.plots.style import current
 from penstock_net.results.distribution import Distribution
 from penstock_net.results.run import Run
 from penstock_net.units import format_time
@@ -31,26 +32,31 @@ def active() -> Any:
     """The context in which figures are made and saved: fonts, line widths, grid; the width of the file is that of the figure."""
     import matplotlib
 
-    return matplotlib.rc_context({**RC, "savefig.bbox": "standard"})
+    return matplotlib.rc_context({**current().rc, "savefig.bbox": "standard"})
 
 
 def styles(runs: Sequence[Run]) -> list[Look]:
     """Colour, dashes and marker per run: the colour by family, dashes and marker by run within a family."""
-    return looks_of([run.scheme for run in runs])
+    colours = current().colours
+    looks = looks_of([run.scheme for run in runs])
+    return [look | ({"color": colours[run.label]} if run.label in colours else {}) for run, look in zip(runs, looks)]
 
 
 def looks_of(schemes: Sequence[str]) -> list[Look]:
     """The same for names of schemes, one per curve."""
     others: list[str] = []
     seen: dict[str, int] = {}
-    result = []
+    result: list[Look] = []
     for scheme in schemes:
         name = family(scheme)
         if name not in COLOURS and name not in others:
             others.append(name)
         colour = COLOURS.get(name) or OTHERS[others.index(name) % len(OTHERS)]
         count = seen[colour] = seen.get(colour, -1) + 1
-        result.append(look_of(scheme, count if name in COLOURS else len(seen) + count, colour))
+        look = look_of(scheme, count if name in COLOURS else len(seen) + count, colour)
+        free = [marker for marker in MARKERS if marker not in [other["marker"] for other in result]]
+        look["marker"] = look["marker"] if look["marker"] in free or not free else free[0]
+        result.append(look | {"color": current().colours.get(scheme, look["color"])})
     return result
 
 
@@ -63,7 +69,7 @@ def series_looks(count: int) -> list[Look]:
 
 
 def canvas(panels: int = 1, *, height: float = HEIGHT, caption: str = "") -> tuple["Figure", list["Axes"]]:
-    """A figure of one column's width with panels below one another, which share their axes, and these axes.
+    """A figure of the width of a column or page with panels below one another, which share their axes, and these axes.
 
     height   inches, without the caption and the legend, which are given room of their own
     caption  small grey text below: the flows that were chosen, the measurement window
@@ -72,12 +78,14 @@ def canvas(panels: int = 1, *, height: float = HEIGHT, caption: str = "") -> tup
 
     from penstock_net.printing import Figure
 
-    caption = "\n".join(textwrap.wrap(caption, 64))
-    figure = Figure(figsize=(WIDTH, height + 0.13 * (caption.count("\n") + bool(caption))), layout="constrained")
+    style = current()
+    caption = "\n".join(textwrap.wrap(style.text(caption), int(64 * style.inches / WIDTH / style.scale)))
+    height += 0.13 * style.scale * (caption.count("\n") + bool(caption))
+    figure = Figure(figsize=(style.inches, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(panels, squeeze=False, sharex=True, sharey=True)[:, 0]
     if caption:
-        figure.supxlabel(caption, fontsize=7, color=GREY, x=0.995, ha="right")
+        figure.supxlabel(caption, fontsize=7 * style.scale, color=GREY, x=0.995, ha="right")
     return figure, list(axes)
 
 
@@ -91,7 +99,7 @@ def panels_over_time(
         panel.label_outer()
     axes[0].set_ylim(0, top * 1.05 or 1)
     if len(axes) > 1:
-        figure.supylabel(label, fontsize=RC["axes.labelsize"])
+        figure.supylabel(label, fontsize=current().rc["axes.labelsize"])
     else:
         axes[0].set_ylabel(label)
 
@@ -99,11 +107,18 @@ def panels_over_time(
 def legend(figure: "Figure", axes: "Axes", least: int = 2) -> None:
     """One legend above all panels, of the labels in `axes` if these are at least so many. The figure grows by its height."""
     handles, labels = axes.get_legend_handles_labels()
-    if len(labels) < least:
-        return
-    columns = max(1, min(4, len(labels), 54 // (max(map(len, labels)) + 5)))
+    if len(labels) >= least:
+        legend_of(figure, handles, labels)
+
+
+def legend_of(figure: "Figure", handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend of these lines above all panels. The figure grows by its height."""
+    style = current()
+    room = int(54 * style.inches / WIDTH / style.scale)
+    columns = max(1, min(4 if style.width == "column" else 8, len(labels), room // (max(map(len, labels)) + 5)))
     rows = -(-len(labels) // columns)
-    figure.set_size_inches(WIDTH, figure.get_size_inches()[1] + 0.17 * rows)
+    columns = -(-len(labels) // rows)
+    figure.set_size_inches(style.inches, figure.get_size_inches()[1] + 0.17 * style.scale * rows)
     figure.legend(
         handles,
         labels,
@@ -124,10 +139,13 @@ def draw_lines(
 ) -> None:
     """A curve, and the band from low to high around it, such as a 95 % interval.
 
-    x, mean, low, high  sequences of equal length; low and high None: no band. NaN leaves a gap
+    x, mean, low, high  sequences of equal length; low and high None: no band; of one point it is a bar. NaN leaves a gap
     look                colour, dashes and marker, of `styles`
     """
     look = dict(look or series_looks(1)[0])
+    if low is not None and high is not None and len(x) == 1:
+        draw_bars(axes, x, mean, low, high, look, label)
+        return
     axes.plot(x, mean, label=label, **look)
     if low is not None and high is not None:
         axes.fill_between(np.asarray(x, dtype=float), low, high, color=look["color"], alpha=0.18, linewidth=0)
@@ -216,5 +234,7 @@ def at_least_one(runs: Sequence[Run]) -> None:
         raise SpecError("nothing to plot: give at least one run")
     for run in runs:
         if not isinstance(run, Run):
-            what = f"a {type(run).__name__} is no run"
-            raise SpecError(f"nothing to plot: {what}", remedy="give runs one by one, slowdown(bfc, hpcc) or slowdown(*runs)")
+            what, remedy = f"a {type(run).__name__} is no run", "give runs one by one, slowdown(bfc, hpcc) or slowdown(*runs)"
+            if type(run).__name__ == "Sweep":
+                what, remedy = "a sweep is drawn by itself, and as slowdown or against only", "or give some of its runs"
+            raise SpecError(f"nothing to plot: {what}", remedy=remedy)

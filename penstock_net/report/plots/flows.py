@@ -26,6 +26,7 @@ from penstock_net.report.plots.canvas import (
     window_text,
 )
 from penstock_net.report.plots.select import Class, FlowFilter, frame, span_ns
+from penstock_net.results.bins import equal_shares
 from penstock_net.results.distribution import Distribution
 from penstock_net.results.run import Run
 from penstock_net.units import format_size
@@ -38,7 +39,7 @@ LARGEST = 6  # flows that are drawn one by one, if none are named
 BINS = 200  # of time, at most
 
 
-def slowdown(
+def slowdown_of_runs(
     *runs: Run,
     percentile: float = 99,
     statistic: Any = "percentile",
@@ -48,34 +49,56 @@ def slowdown(
     bins: Any = None,
     clock: Any = "receiver",
 ) -> "Figure":
-    """FCT slowdown against flow size, both axes logarithmic; percentile, statistic, bins and clock are those of Run.slowdown.
-
-    class_, priority, size: as in FlowFilter; incast flows are left out by default.
-    SpecError: no such class, statistic, bins or clock, or no such flows.
-    """
+    """The figure of `slowdown` of runs."""
     at_least_one(runs)
     chosen = FlowFilter(class_, priority, size)
+    parts = [chosen.apply(run) for run in runs]
+    bounds = shares_of([finished_sizes(run) for run in parts], bins)
     tables = [
-        chosen.apply(run).slowdown(percentile, bins=bins, statistic=statistic, clock=clock).drop_nulls("slowdown") for run in runs
+        run.slowdown(percentile, bins=bounds or bins, statistic=statistic, clock=clock).drop_nulls("slowdown") for run in parts
     ]
     without = [run.label for run, table in zip(runs, tables) if not table.height]
     with active():
         missing = f"no finished flows: {', '.join(without)}" if without else ""
         figure, (axes,) = canvas(caption=flow_caption(chosen, runs, missing, window_text(runs)))
         for run, look, table in zip(runs, styles(runs), tables):
-            draw_lines(axes, table["bytes"], table["slowdown"], look=look, label=run.label)
+            draw_lines(axes, place_of(table, bounds), table["slowdown"], look=look, label=run.label)
         if len(without) == len(runs):
             axes.set(xlim=(100, 1e6), ylim=(1, 10))
-        slowdown_axes(axes, percentile, statistic, clock)
+        slowdown_axes(axes, percentile, statistic, clock, bounds)
         legend(figure, axes)
     return figure
 
 
-def slowdown_axes(axes: "Axes", percentile: float, statistic: str, clock: str) -> None:
-    """Labels and logarithmic axes of slowdown against flow size."""
+def finished_sizes(run: Run) -> np.ndarray:
+    """Sizes of the flows of the window that have finished, bytes."""
+    return run.selected().drop_nulls("slowdown")["bytes"].to_numpy()
+
+
+def shares_of(sizes: Sequence[np.ndarray], bins: Any) -> list[int]:
+    """Bounds of so many bins with equal shares of all these flows; [] if `bins` is no number, or there is no flow."""
+    if not isinstance(bins, int) or isinstance(bins, bool):
+        return []
+    every = np.concatenate([np.zeros(0, dtype=np.int64), *sizes])
+    return equal_shares(every, bins) if len(every) else []
+
+
+def place_of(table: pl.DataFrame, bounds: Sequence[int]) -> pl.Series:
+    """Where bins are on the axis: at the median size, or, with equal shares of flows, one after another."""
+    return table["to_bytes"].replace_strict(bounds, list(range(len(bounds)))) if bounds else table["bytes"]
+
+
+def slowdown_axes(axes: "Axes", percentile: float, statistic: str, clock: str, bounds: Sequence[int] = ()) -> None:
+    """Labels and logarithmic axes of slowdown against flow size; bounds: of bins with equal shares, at equal distances."""
     what = {"mean": "mean", "max": "worst"}.get(statistic, f"{ordinal(percentile)} pct.")
     axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what}{', by the sender' * (clock == 'sender')})")
-    log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
+    if bounds:
+        names = [format_size(float(f"{bound:.3g}")) for bound in bounds]
+        turned: Any = {"rotation": 45, "ha": "right"} if len(bounds) > 6 else {}
+        axes.set_xticks(range(len(bounds)), names, **turned)
+        axes.set_xlabel(f"Flow size, up to; each bin has 1/{len(bounds)} of the flows")
+    else:
+        log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
     axes.set_yscale("log")
     axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
     low, high = axes.get_ylim()

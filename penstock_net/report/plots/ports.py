@@ -25,6 +25,7 @@ from penstock_net.report.plots.canvas import (
     window_text,
 )
 from penstock_net.report.plots.select import Port, end_ns, frame, names, port_of, samples_of, span_ns
+from penstock_net.report.plots.style import current
 from penstock_net.results.pauses import NEVER, by_port, by_queue, intervals, union
 from penstock_net.results.run import Run
 
@@ -176,7 +177,7 @@ def pause_map(*runs: Run, time: str | None = None) -> "Figure":
             panel.label_outer()
         bar = figure.colorbar(image, ax=axes, location="top", aspect=45, pad=0.02)
         queues = any((table["queue"] >= 0).any() for table in paused)
-        bar.set_label("Time with a queue paused (%)" if queues else "Time paused (%)", fontsize=8)
+        bar.set_label("Time with a queue paused (%)" if queues else "Time paused (%)", fontsize=current().rc["ytick.labelsize"])
         bar.outline.set_linewidth(0.5)  # type: ignore[operator]
     return figure
 

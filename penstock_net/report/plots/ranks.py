@@ -51,6 +51,7 @@ def rank_timeline(*runs: Run, time: str | None = None) -> "Figure":
         figure, axes = canvas(len(runs), height=0.9 + (each + 0.25) * len(runs), caption=time_caption(runs, start, end))
         for panel, run, table in zip(axes, runs, shown):
             _draw(panel, table, start, end)
+            _name_ranks(panel, run, table)
             time_axis(panel, [run], start, end)
             panel.set_title(run.label if len(runs) > 1 else "", loc="left")
             panel.set_ylabel("Rank")
@@ -84,8 +85,22 @@ def _draw(panel: "Axes", table: pl.DataFrame, start: float, end: float) -> None:
             spans = rows.select(pl.col("start_ns") / 1e6, (pl.col("finish_ns") - pl.col("start_ns")) / 1e6).rows()
             panel.broken_barh(spans, (place - 0.45 if above else place, 0.45), color=colour, linewidth=0, zorder=2)
         panel.plot([], [], color=colour, linewidth=4, label=what.replace("_", "-"))
-    places = table.select("place", "rank").unique().sort("place")
+
+
+def _name_ranks(panel: "Axes", run: Run, table: pl.DataFrame) -> None:
+    """The numbers of the ranks; of several jobs the first rank of each has the job's name, and a line is between them."""
+    places = table.select("place", "job", "rank").unique().sort("place")
+    jobs = places["job"].unique(maintain_order=True).to_list()
     every = max(1, -(-places.height // 8))
-    chosen = places.gather_every(every)
-    panel.set_yticks(chosen["place"].to_list(), chosen["rank"].cast(pl.String).to_list())
+    chosen = pl.concat([part.gather_every(every) for part in places.partition_by("job", maintain_order=True)])
+    called = {job["job"]: job.get("name", f"job {job['job']}") for job in (run.summary.get("training") or {}).get("jobs", [])}
+    labels = [str(rank) for rank in chosen["rank"]]
+    if len(jobs) > 1:
+        first = chosen["job"].is_first_distinct()
+        labels = [
+            f"{called.get(job, f'job {job}')} {text}" if new else text for job, text, new in zip(chosen["job"], labels, first)
+        ]
+        for edge in places.filter(pl.col("job").is_first_distinct())["place"].to_list()[1:]:
+            panel.axhline(edge - 0.55, color="#999999", linewidth=0.7, zorder=1)
+    panel.set_yticks(chosen["place"].to_list(), labels)
     panel.set_ylim(places.height - 0.5, -0.6)

@@ -3,22 +3,43 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from penstock_net.errors import SpecError
-from penstock_net.report.plots.canvas import active, canvas, draw_bars, draw_lines, legend, looks_of, window_text
-from penstock_net.report.plots.flows import flow_caption, slowdown_axes
+from penstock_net.palette import DASHES, OTHERS
+from penstock_net.report.plots.canvas import Look, active, canvas, draw_bars, draw_lines, legend_of, looks_of, window_text
+from penstock_net.report.plots.flows import (
+    finished_sizes,
+    flow_caption,
+    ordinal,
+    place_of,
+    shares_of,
+    slowdown_axes,
+    slowdown_of_runs,
+)
 from penstock_net.report.plots.select import Class, FlowFilter
+from penstock_net.report.plots.style import current
 from penstock_net.results.run import Run
+from penstock_net.results.statistic import Statistic
 from penstock_net.results.sweep import SCHEME, Sweep
 from penstock_net.units import format_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BAND = "band: 95 % interval of the mean over the seeds"
-BARS = "bars: 95 % interval of the mean over the seeds"
+BAND, BARS = "band", "bars"
+INTERVAL = "95 % interval of the mean over the seeds"
+PARAMETER = "#555555"  # of the lines that stand for a parameter in a legend
+APART = 0.012  # of the width of a figure: between bars at the same place
+MOST_BANDS = 8  # in a figure; of more curves nobody can tell bands apart
+LONGEST = 34  # letters of the title of an axis in one line
 LABELS = {  # of a statistic as an axis; the factor is from its value to the label's unit
+    "short_p50": ("FCT slowdown, short flows (50th pct.)", 1.0),
+    "short_p99": ("FCT slowdown, short flows (99th pct.)", 1.0),
+    "long_p50": ("FCT slowdown, long flows (50th pct.)", 1.0),
+    "long_p99": ("FCT slowdown, long flows (99th pct.)", 1.0),
+    "all_p99": ("FCT slowdown, all flows (99th pct.)", 1.0),
     "max_buffer_bytes": ("Largest buffer (MB)", 1e-6),
     "pfc_pause_fraction": ("Port time paused by PFC (%)", 100.0),
     "drain_ns": ("Drain (ms)", 1e-6),
@@ -26,6 +47,31 @@ LABELS = {  # of a statistic as an axis; the factor is from its value to the lab
     "flows": ("Flows finished", 1.0),
     "unfinished": ("Flows not finished", 1.0),
 }
+
+
+def slowdown(
+    *runs: Run | Sweep,
+    percentile: float = 99,
+    statistic: Any = "percentile",
+    class_: Class = "background",
+    priority: int | str | None = None,
+    size: str | None = None,
+    bins: Any = None,
+    clock: Any = "receiver",
+) -> "Figure":
+    """FCT slowdown against flow size, both axes logarithmic, of runs or of one sweep, with 95 % intervals over its seeds.
+
+    percentile, statistic, clock    those of Run.slowdown
+    bins                            as there; a number: bins with equal shares of the flows, at equal distances
+    class_, priority, size          as in FlowFilter; incast flows are left out by default
+    A sweep has a curve per scheme and parameters: colour and marker are those of the scheme, dashes those of the parameters.
+    SpecError: no such class, statistic, bins or clock, or no such flows; a sweep and something else.
+    """
+    options: dict[str, Any] = {"percentile": percentile, "statistic": statistic, "class_": class_, "priority": priority}
+    options |= {"size": size, "bins": bins, "clock": clock}
+    if len(runs) == 1 and isinstance(runs[0], Sweep):
+        return slowdown_of_sweep(runs[0], **options)
+    return slowdown_of_runs(*runs, **options)  # type: ignore[arg-type]
 
 
 def slowdown_of_sweep(
@@ -39,10 +85,7 @@ def slowdown_of_sweep(
     bins: Any = None,
     clock: Any = "receiver",
 ) -> "Figure":
-    """FCT slowdown against flow size, a curve per scheme and parameters: the mean over the seeds, with a band.
-
-    The arguments are those of `slowdown`.  SpecError: the same, or a sweep without runs.
-    """
+    """The figure of `slowdown` of a sweep."""
     chosen = FlowFilter(class_, priority, size)
     runs: list[Run] = []
 
@@ -51,25 +94,41 @@ def slowdown_of_sweep(
         runs.append(Run(a_flow_per_class, run.samples.rows.clear(), run.ports.clear(), summary=run.summary))
         return chosen.apply(run)
 
-    table = sweep.slowdown_of(choose, percentile, bins=bins, statistic=statistic, clock=clock)
+    bounds = shares_of([finished_sizes(chosen.apply(run)) for _, run in sweep] if isinstance(bins, int) else [], bins)
+    table = sweep.slowdown_of(choose, percentile, bins=bounds or bins, statistic=statistic, clock=clock)
     lines = lines_of(sweep)
+    parts = parts_of(table, lines)
+    single = all(part.height < 2 for part in parts)
+    band = f"{'bar' if single else BAND}: {INTERVAL}" * sweep.has_intervals
+    few = len(lines) <= MOST_BANDS or single
+    if band and not few:
+        band = f"{len(lines)} curves, means over the seeds, without intervals"
     with active():
-        figure, (axes,) = canvas(caption=flow_caption(chosen, runs, window_text(runs), BAND * sweep.has_intervals))
-        looks = looks_of([str(values[SCHEME]) for _, values in lines])
-        for (label, _), look, part in zip(lines, looks, parts_of(table, lines)):
+        figure, (axes,) = canvas(caption=flow_caption(chosen, runs, window_text(runs), band))
+        for nth, ((label, _), look, part) in enumerate(zip(lines, looks_of_lines(sweep, lines), parts)):
             if part.height:
-                mean, half = part["mean"], part["half"].fill_null(0)
-                draw_lines(axes, part["bytes"], mean, (mean - half).clip(lower_bound=1), mean + half, look, label)
-        slowdown_axes(axes, percentile, statistic, clock)
-        legend(figure, axes)
+                mean = part["mean"]
+                least = mean.clip(upper_bound=1)  # the smallest slowdown there is
+                low, high = part["low"].fill_null(mean).clip(lower_bound=least), part["high"].fill_null(mean)
+                at = place_of(part, bounds)
+                if single and not bounds:
+                    at = at * (1 + 4 * APART) ** (nth - (len(lines) - 1) / 2)
+                draw_lines(axes, at, mean, low if few else None, high if few else None, look, label)
+        slowdown_axes(axes, percentile, statistic, clock, bounds)
+        if single and not bounds:
+            sizes = sorted({float(part["bytes"][0]) for part in parts if part.height})
+            axes.set_xticks(sizes, [format_size(float(f"{size:.3g}"), " ") for size in sizes])
+            axes.set_xticks([], minor=True)
+        legend_of_lines(figure, sweep, lines)
     return figure
 
 
-def against(*sweeps: Any, x: str | None = None, y: str = "short_p99") -> "Figure":
+def against(*sweeps: Any, x: str | None = None, y: str | Statistic = "short_p99") -> "Figure":
     """A statistic against a parameter of a sweep, a curve per scheme and other parameters, with error bars.
 
     x  the parameter, or the end of its name: "load" for workload.0.load; default: the one that varies
-    y  a statistic of the comparison, such as short_p99, max_buffer_bytes, pfc_pause_fraction
+    y  a statistic: of the comparison, such as short_p99 or max_buffer_bytes; any other as in `Sweep.with_statistics`, such as
+       "p99.9 slowdown of flows < 10KB"
     SpecError: not one sweep, no such parameter or statistic.
     """
     if len(sweeps) != 1 or not isinstance(sweeps[0], Sweep):
@@ -78,31 +137,59 @@ def against(*sweeps: Any, x: str | None = None, y: str = "short_p99") -> "Figure
     parameter = parameter_of(sweep, x)
     table = sweep.over_seeds(y)
     lines = lines_of(sweep, without=parameter)
-    text, factor = axis_of(y)
+    text, factor = axis_of(table["statistic"][0])
     places = {value: i for i, value in enumerate(table[parameter].unique(maintain_order=True))}
     numeric = table[parameter].dtype.is_numeric()
+    values = [float(value) for value in places] if numeric else [float(place) for place in places.values()]
+    apart = APART * (max(values) - min(values))
     with active():
-        figure, (axes,) = canvas(caption=BARS * sweep.has_intervals)
-        looks = looks_of([str(values[SCHEME]) for _, values in lines])
-        for (label, _), look, found in zip(lines, looks, parts_of(table, lines)):
+        figure, (axes,) = canvas(caption=f"{BARS}: {INTERVAL}" * sweep.has_intervals)
+        for nth, ((label, _), look, found) in enumerate(
+            zip(lines, looks_of_lines(sweep, lines, parameter), parts_of(table, lines))
+        ):
             part = found.drop_nulls("mean")
             part = part.sort(parameter) if numeric else part
-            mean, half = factor * part["mean"], factor * part["half"].fill_null(0)
-            at = part[parameter] if numeric else [places[value] for value in part[parameter]]
-            draw_bars(axes, at, mean.to_numpy(), (mean - half).to_numpy(), (mean + half).to_numpy(), look, label)
-        axes.set(xlabel=parameter, ylabel=text)
+            mean, low, high = (factor * part[name].fill_null(part["mean"]) for name in ("mean", "low", "high"))
+            at = np.array([value if numeric else places[value] for value in part[parameter]], dtype=float)
+            at += (nth - (len(lines) - 1) / 2) * apart
+            draw_bars(axes, at, mean.to_numpy(), low.to_numpy(), high.to_numpy(), look, label)
+        axes.set(xlabel=words(parameter, sweep.parameters), ylabel=text if len(text) <= LONGEST else text.replace(" (", "\n("))
         axes.set_ylim(bottom=0)
         if not numeric:
             axes.set_xticks(list(places.values()), [str(value) for value in places])
+        elif len(places) <= 8:
+            axes.set_xticks(values)
         if parameter.endswith("bytes") and numeric:
             axes.xaxis.set_major_formatter(lambda value, _: format_size(value, " "))
-        legend(figure, axes)
+        elif numeric:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        legend_of_lines(figure, sweep, lines, parameter)
     return figure
+
+
+def words(parameter: str, among: Sequence[str] = ()) -> str:
+    """A parameter as the title of an axis: "Load" of workload.0.load; with its place where another one is called so, too."""
+    *place, name = parameter.split(".")
+    text = name.replace("_", " ")
+    text = text.upper() if text in ("mtu", "rto", "k") else text[0].upper() + text[1:]
+    same = [other for other in among if other.split(".")[-1] == name]
+    return f"{text} ({'.'.join(place)})" if len(same) > 1 or place[0] == "scheme" else text
 
 
 def axis_of(statistic: str) -> tuple[str, float]:
     """Its label as an axis, and the factor from its value to the label's unit."""
-    return LABELS.get(statistic, (f"FCT slowdown ({statistic.replace('_', ' ')})", 1.0))
+    if statistic in LABELS:
+        return LABELS[statistic]
+    if " " not in statistic:
+        return statistic.replace("_", " ").capitalize(), 1.0
+    found = Statistic.parse(statistic)
+    how = (
+        f"{ordinal(found.percentile)} pct." if found.statistic == "percentile" else {"max": "worst"}.get(found.statistic, "mean")
+    )
+    class_ = "" if found.class_ == "background" else f"{found.class_} ".replace("!", "not ")
+    which = f", {class_}flows {found.size or ''}".rstrip() if class_ or found.size else ""
+    what, factor = ("FCT slowdown", 1.0) if found.of == "slowdown" else ("FCT (us)", 1e-3)
+    return f"{what}{which} ({how})", factor
 
 
 def parameter_of(sweep: Sweep, name: str | None) -> str:
@@ -116,13 +203,67 @@ def parameter_of(sweep: Sweep, name: str | None) -> str:
 
 
 def lines_of(sweep: Sweep, without: str = "") -> list[tuple[str, dict[str, Any]]]:
-    """(label, values of the parameters and scheme) of every curve, in the order of the runs."""
+    """(label, values of the parameters and scheme) of every curve, in the order of the style, then of the runs."""
     keys = [*(name for name in sweep.parameters if name != without), SCHEME]
-    varied = [name for name in keys[:-1] if sweep.runs[name].n_unique() > 1]
-    return [
-        (", ".join([str(row[SCHEME]), *(f"{name.split('.')[-1]} {row[name]}" for name in varied)]), row)
-        for row in sweep.runs.select(keys).unique(maintain_order=True).iter_rows(named=True)
-    ]
+    varied = varied_of(sweep, without)
+    rows = sweep.runs.select(keys).unique(maintain_order=True).iter_rows(named=True)
+    ordered = current().sorted(rows, lambda row: str(row[SCHEME]))
+    return [(", ".join([str(row[SCHEME]), *_values(row, varied)]), row) for row in ordered]
+
+
+def varied_of(sweep: Sweep, without: str = "") -> list[str]:
+    """The parameters that have several values, but for one."""
+    return [name for name in sweep.parameters if name != without and sweep.runs[name].n_unique() > 1]
+
+
+def _values(row: dict[str, Any], varied: Sequence[str]) -> list[str]:
+    return [f"{name.split('.')[-1]} {row[name]}" for name in varied]
+
+
+def looks_of_lines(sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], without: str = "") -> list[Look]:
+    """Colour and marker by scheme; dashes by the other parameters, if some vary, else by scheme within a family."""
+    schemes = list(dict.fromkeys(str(values[SCHEME]) for _, values in lines))
+    by_scheme = dict(zip(schemes, looks_of(schemes)))
+    varied = varied_of(sweep, without)
+    if not varied:
+        return [by_scheme[str(values[SCHEME])] for _, values in lines]
+    if len(schemes) > 1:
+        _colours_apart(by_scheme)
+    dashes = _dashes(lines, varied)
+    return [by_scheme[str(values[SCHEME])] | {"linestyle": dashes[", ".join(_values(values, varied))]} for _, values in lines]
+
+
+def _colours_apart(looks: dict[str, Look]) -> None:
+    """Other colours for schemes of one family, as dashes do not tell them apart."""
+    free = iter(OTHERS * len(looks))
+    used: set[str] = set()
+    for name, look in looks.items():
+        looks[name] = look if look["color"] not in used else look | {"color": next(free)}
+        used.add(looks[name]["color"])
+
+
+def _dashes(lines: Sequence[tuple[str, dict[str, Any]]], varied: Sequence[str]) -> dict[str, Any]:
+    """Dashes by the values of the parameters."""
+    every = dict.fromkeys(", ".join(_values(values, varied)) for _, values in lines)
+    return {text: DASHES[nth % len(DASHES)] for nth, text in enumerate(every)}
+
+
+def legend_of_lines(figure: "Figure", sweep: Sweep, lines: Sequence[tuple[str, dict[str, Any]]], without: str = "") -> None:
+    """A legend of the schemes, by colour and marker, then of the other parameters, by dashes; nothing if there is one curve."""
+    from matplotlib.lines import Line2D
+
+    if len(lines) < 2:
+        return
+    varied = varied_of(sweep, without)
+    found: dict[str, Look] = {}
+    for (_, values), look in zip(lines, looks_of_lines(sweep, lines, without)):
+        found.setdefault(str(values[SCHEME]), look | ({"linestyle": "-"} if varied else {}))
+    if len(found) == 1 and varied:
+        found = {}
+    plain = {"color": PARAMETER, "marker": None} if found else looks_of_lines(sweep, lines, without)[0]
+    dashes = _dashes(lines, varied) if varied else {}
+    found |= {text: plain | {"linestyle": dash} for text, dash in dashes.items()}
+    legend_of(figure, [Line2D([], [], **look) for look in found.values()], list(found))
 
 
 def parts_of(table: pl.DataFrame, lines: Sequence[tuple[str, dict[str, Any]]]) -> list[pl.DataFrame]:

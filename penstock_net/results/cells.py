@@ -1,0 +1,79 @@
+"""The columns of the comparison table: their headings, and values as text."""
+
+from typing import Any
+
+from penstock_net.results.run import LONG_BYTES, SHORT_BYTES
+from penstock_net.units import format_size, format_time
+
+HEADINGS = {
+    "scheme": "scheme",
+    "short_p50": "short p50",
+    "short_p99": "short p99",
+    "long_p50": "long p50",
+    "long_p99": "long p99",
+    "all_p99": "all p99",
+    "max_buffer_bytes": "max buffer",
+    "pfc_pause_fraction": "PFC paused",
+    "drain_ns": "drain",
+    "drops": "drops",
+    "flows": "flows",
+    "unfinished": "not done",
+    "packet_hops_per_s": "hops /s",
+    "wall_s": "wall",
+}
+NOTE = (
+    "slowdown = FCT / FCT alone in the empty network; "
+    f"short: below {format_size(SHORT_BYTES)}, "
+    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
+    "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
+)
+SLOWDOWNS = ("short_p50", "short_p99", "long_p50", "long_p99", "all_p99")
+COUNTS = ("flows", "unfinished", "drops")
+
+
+def is_ratio(name: str) -> bool:
+    """Whether a statistic is a ratio by its name: a slowdown of the comparison table, or the word is in it."""
+    return name in SLOWDOWNS or "slowdown" in name
+
+
+def heading(name: str) -> str:
+    """The heading of a statistic."""
+    return HEADINGS.get(name, name)
+
+
+def show(key: str, value: Any) -> str:
+    """A cell as text."""
+    if value is None:
+        return "-"
+    if key == "max_buffer_bytes":
+        return format_size(float(f"{value:.3g}"))
+    if key == "pfc_pause_fraction":
+        return "0" if value == 0 else f"{100 * value:.2g} %"
+    if key == "drain_ns" or " fct" in key:
+        return format_time(1000 * float(f"{value:.3g}")) if value else "0"
+    if key == "wall_s":
+        return format_time(round(value, 2) * 10**12) if value >= 1 else f"{value:.2g}s"
+    if key == "packet_hops_per_s":
+        return f"{value / 1e6:.3g} M"
+    if isinstance(value, float):
+        if not (key in HEADINGS or is_ratio(key) or not key):
+            return f"{value:.4g}"
+        return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def mean(name: str, row: dict[str, Any]) -> str:
+    """A mean with its interval, as `Sweep.over_seeds` has it: "5.00 (2.10 to 11.9)" of a ratio, "5.0 ± 2.0" of what is none."""
+    found, low, high = row["mean"], row["low"], row["high"]
+    if found is None:
+        return "-"
+    if name in COUNTS:
+        half = 0 if low is None else high - found
+        digits = 0 if half >= 10 or not half else 1
+        return f"{found:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half else "")
+    text = show(name, found)
+    if low is None or low == high:
+        return text
+    if is_ratio(name) or not name:
+        return f"{text} ({show(name, low)} to {show(name, high)})"
+    return f"{text} ± {show(name, high - found)}"
