@@ -285,12 +285,13 @@ def check_built(parts: list[Part]) -> None:
 
 
 def give_way(parts: list[Part]) -> None:
-    """Parts whose choice of a path holds only where no other one chooses leave it to one that does."""
-    choosing = [part for part in parts if "choose_path" in part.hooks]
-    yielding = [part for part in choosing if requested([part], "yields_path")]
-    if len(yielding) < len(choosing):
-        for part in yielding:
-            part.hooks = part.hooks - {"choose_path"}
+    """Parts that choose a path, or what receivers answer, only where no other one does, leave it to one that does."""
+    for hook, key in (("choose_path", "yields_path"), ("on_data", "yields_data")):
+        choosing = [part for part in parts if hook in part.hooks]
+        yielding = [part for part in choosing if requested([part], key)]
+        if len(yielding) < len(choosing):
+            for part in yielding:
+                part.hooks = part.hooks - {hook}
 
 
 def check_choices(parts: list[Part]) -> None:

@@ -2,7 +2,8 @@
 
 Every port has a queue of `depth` packets of data, the one being sent included, and one of headers, of twice as many bytes, which
 is served first.  Data that finds no room is cut to 64 B, or, with probability 1/2, the last packet in the queue is, in whose
-place it is stored; a header that finds no room is dropped.  The transport must have on_data, and answer headers by NACKs.
+place it is stored; a header that finds no room is dropped.  `uec` answers headers by NACKs; under a transport whose receivers do
+not know of them they are ignored, and timeouts repair what was cut.
 
 Data is marked (ECN) when it leaves, by the bytes left in its queue: above `high` packets always, above `low` with a probability
 that rises linearly.  The simulator looks at the queue when the last bit has left, this part when the first one leaves.
@@ -18,7 +19,7 @@ parameters = {
     "high": ("int32 0..1000000", 0, "every packet is marked beyond so many left; 0 = four fifths of the queue, rounded up"),
     "marks": ("bool", True, "mark packets"),
 }
-fabric = {"queues": 2, "reordering": 1}
+fabric = {"queues": 2, "reordering": 1, "yields_data": 1, "acts": 0}
 
 HEADERS = 0  # priorities, and so queues
 PAYLOADS = 1
@@ -51,6 +52,13 @@ def admit(trim, node, port, pkt):
     if data.length > 0 and draw(node, RANDOM_QUEUE) & 1:
         exchange_with_tail(node, port, data, pkt)
     return TRIM if headers.bytes + CONTROL_SIZE <= 2 * trim.limit else DROPPED
+
+
+def on_data(trim, node, incoming, pkt):
+    """Where no other part decides: headers are not answered."""
+    if pkt.flags & TRIMMED:
+        return False
+    return True
 
 
 def on_dequeue(trim, node, port, queue, pkt):

@@ -11,7 +11,7 @@ WIRE, TRIMMED = 4150, 32
 
 
 class Port(dict):
-    """The file as plain Python, at a port with so many bytes of headers and data waiting, and a packet on the line until `until`."""
+    """The file as plain Python, at a port with so many bytes of headers and data, and a packet on the line until `until`."""
 
     def __init__(self, text, headers=0, data=0, until=0, draws=0, bdp=116_856, **parameters):
         super().__init__(DATA=0, ADMITTED=ADMITTED, DROPPED=DROPPED, TRIM=TRIM, TRIMMED=TRIMMED, CONTROL_SIZE=64)
