@@ -151,7 +151,7 @@ def on_data(uec, node, incoming, pkt):
         shift = carried.first & 63
         carried.bits = mine.arrived[word] >> shift
         if shift > 0:
-            carried.bits |= mine.arrived[(word + 1) % WORDS] << (64 - shift)
+            carried.bits |= (mine.arrived[(word + 1) % WORDS] & (bit(shift) - 1)) << (64 - shift)
     return True
 
 
@@ -325,7 +325,9 @@ def forget_bits(uec, flow, pkt):
     mine = my_flow(uec, flow)
     first = my_packet(uec, pkt).first
     shift = first & 63
-    found = my_packet(uec, pkt).bits << shift
+    found = my_packet(uec, pkt).bits
+    if shift > 0:
+        found = (found & (bit(64 - shift) - 1)) << shift
     for k in range(2):
         if k == 1:
             if shift == 0:
