@@ -5,8 +5,8 @@ is served first.  Data that finds no room is cut to 64 B, or, with probability 1
 place it is stored; a header that finds no room is dropped.  `uec` answers headers by NACKs; under a transport whose receivers do
 not know of them they are ignored, and timeouts repair what was cut.
 
-Data is marked (ECN) when it leaves, by the bytes left in its queue: above `high` packets always, above `low` with a probability
-that rises linearly.  The simulator looks at the queue when the last bit has left, this part when the first one leaves.
+Data is marked (ECN) when it leaves, by the bytes left in its queue: above `marked` packets always, above `unmarked` with a
+probability that rises linearly.  The simulator looks when the last bit has left, this part when the first one leaves.
 
 All data has one priority, below that of headers; acknowledgements are in the control queue (`host.ack_priority`).
 """
@@ -15,8 +15,8 @@ port_state = {"size": "int32", "until": "time"}  # the data packet on the line
 scheme_state = {"limit": "int64", "from_bytes": "int64", "to_bytes": "int64"}
 parameters = {
     "depth": ("int32 0..1000000", 0, "packets in a queue of data; 0 = those of one bandwidth-delay product, rounded up"),
-    "low": ("int32 0..1000000", 0, "no packet is marked up to so many left; 0 = a fifth of the queue, rounded up"),
-    "high": ("int32 0..1000000", 0, "every packet is marked beyond so many left; 0 = four fifths of the queue, rounded up"),
+    "unmarked": ("int32 0..1000000", 0, "no packet is marked up to so many left; 0 = a fifth of the queue, rounded up"),
+    "marked": ("int32 0..1000000", 0, "every packet is marked beyond so many left; 0 = four fifths of the queue, rounded up"),
     "marks": ("bool", True, "mark packets"),
 }
 fabric = {"queues": 2, "reordering": 1, "yields_data": 1, "acts": 0}
@@ -30,8 +30,8 @@ def set_up(trim):
     quantum = trim.at.world.quantum
     depth = trim.depth if trim.depth > 0 else (trim.at.world.bdp + quantum - 1) // quantum
     trim.limit = depth * quantum
-    trim.from_bytes = (trim.low if trim.low > 0 else (depth + 4) // 5) * quantum
-    trim.to_bytes = (trim.high if trim.high > 0 else (4 * depth + 4) // 5) * quantum
+    trim.from_bytes = (trim.unmarked if trim.unmarked > 0 else (depth + 4) // 5) * quantum
+    trim.to_bytes = (trim.marked if trim.marked > 0 else (4 * depth + 4) // 5) * quantum
 
 
 def on_send(trim, node, flow, pkt):

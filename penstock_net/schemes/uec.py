@@ -175,7 +175,7 @@ def accept(uec, incoming, pkt):
     elif early > 0 and mine.asked:
         mine.asked = 0
         return True
-    return answers or mine.owed >= uec.ack_bytes
+    return 1 if answers or mine.owed >= uec.ack_bytes else 0
 
 
 # ---- Senders: what is sent ----
@@ -392,7 +392,7 @@ def clamp(uec, flow):
 
 
 def hurts(uec, flow, delay):
-    return my_flow(uec, flow).trigger or delay > FAR * uec.t
+    return 1 if my_flow(uec, flow).trigger or delay > FAR * uec.t else 0
 
 
 def quick_adapt(uec, node, flow, delay, marked):

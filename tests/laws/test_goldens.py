@@ -202,7 +202,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "reps lossy": ("ecn+reps", {**MARKED, "freeze": "300us"}, LOSSY),
     "bfc+reps": ("bfc+reps", {"queues": 4}, ""),
     "ndp+reps": ("ndp+reps", {"iw": 20}, ""),
-    "trim": ("uec", {"trim.depth": 10, "trim.low": 2, "trim.high": 5}, ""),
+    "trim": ("uec", {"trim.depth": 10, "trim.unmarked": 2, "trim.marked": 5}, ""),
     "uec": ("uec+oblivious", {}, ""),
     "uec lossy": ("uec+mixed", {"trim.depth": 8}, LOSSY),
     "uec:default": ("uec:default", {}, ""),

@@ -62,7 +62,7 @@ def check(text):
     half = 2**30
     assert Port(text, data=5 * WIRE, draws=half - 1, **ten).marks() and not Port(text, data=5 * WIRE, draws=half, **ten).marks()
     assert not Port(text, data=9 * WIRE, marks=False, **ten).marks() and not Port(text, headers=99_999, **ten).marks(queue=0)
-    low = {"depth": 100, "low": 6, "high": 6}
+    low = {"depth": 100, "unmarked": 6, "marked": 6}
     assert not Port(text, data=6 * WIRE, **low).marks() and Port(text, data=6 * WIRE + 1, draws=2**31 - 1, **low).marks()
     sent = Port(text, data=WIRE)
     sent.marks()

@@ -99,7 +99,7 @@ def test_quick_adapt_of_seven_flows():
 def both(flows, scheme="uec:nscc_htsim", target=None):
     """-> the times at which data left the switch for host 0, and when senders knew the end: of a run, of the transcription."""
     exact = not scheme.endswith("htsim")
-    parameters = {"trim.depth": 1000, "trim.low": 6, "trim.high": 6, "target": f"{target or 0}ps"}
+    parameters = {"trim.depth": 1000, "trim.unmarked": 6, "trim.marked": 6, "target": f"{target or 0}ps"}
     given = flow_list(RACK, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows])
     made = simulate(RACK, given, parse(scheme, parameters), host=HOST, measure=EVERYTHING)
     senders, switch = uec.run(flows, 16, uec.Constants(R, target=target, exact=exact), stall=not exact)
@@ -134,7 +134,7 @@ MISTAKES = {
     "quick adapt later": ("FAR = 4.0", "FAR = 30.0"),
     "nothing is ignored": ("            mine.to_ignore = mine.in_flight\n", ""),
     "first window": ("1.5 * cut(uec, base", "1.0 * cut(uec, base"),
-    "an answer for each": ("return answers or mine.owed >= uec.ack_bytes", "return 1"),
+    "an answer for each": ("return 1 if answers or mine.owed >= uec.ack_bytes else 0", "return 1"),
     "the first one not": ("carried.asks or mine.count == 0 or", "carried.asks or"),
     "marks wait": ("1 if pkt.ecn or carried.asks or", "1 if carried.asks or"),
     "asks too late": ("mine.in_flight + pkt.size >= mine.cwnd", "mine.in_flight >= mine.cwnd"),
@@ -358,7 +358,7 @@ def test_what_is_cut_is_sent_again_once_and_queues_are_bounded():
 def longest_silence(scheme, count, every):
     """Between two packets of a flow, ps; nothing is cut or lost."""
     flows = flow_list(RACK, [(i, 0, 400_000, f"{every * (i - 1)}ns") for i in range(1, 1 + count)])
-    marks = {"trim.depth": 1000, "trim.low": 6, "trim.high": 6, "target": "1us"}
+    marks = {"trim.depth": 1000, "trim.unmarked": 6, "trim.marked": 6, "target": "1us"}
     made = simulate(RACK, flows, parse(scheme, marks), host=HOST, measure=EVERYTHING)
     times = {}
     for r in rows_of(made):
