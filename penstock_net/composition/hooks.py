@@ -97,6 +97,7 @@ HOOKS: dict[str, Hook] = {
     "on_ack": Hook("node flow pkt", "host", "", "always", "", "", {**AT_HOST, "queue": "an ACK has no queue at a host"}, "host"),
     "on_finish": Hook("node flow pkt", "host", packet="none", real_switch="host"),
     "on_timeout": Hook("node flow", "host", alone="what a timeout does", real_switch="host"),
+    "on_expiry": Hook("node flow", "host", real_switch="host"),
     "on_return": Hook("node flow pkt", "host", "", "always", "", "", AT_HOST, "host"),
     "choose_packet": Hook("node flow", "host", "int64_t", alone="which packet is sent again", real_switch="host"),
     "on_data": Hook(

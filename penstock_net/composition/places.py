@@ -208,6 +208,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     if len(parts) > MOST:
         raise SchemeError(f"{len(parts)} parts in one composition", remedy=f"at most {MOST} are possible")
     check_built(parts)
+    give_way(parts)
     check_choices(parts)
     check_trimming(parts)
     check_dropping(parts)
@@ -283,6 +284,16 @@ def check_built(parts: list[Part]) -> None:
             check_hook(part.name, name, repr(built[name]))
 
 
+def give_way(parts: list[Part]) -> None:
+    """Parts that choose a path, or what receivers answer, only where no other one does, leave it to one that does."""
+    for hook, key in (("choose_path", "yields_path"), ("on_data", "yields_data")):
+        choosing = [part for part in parts if hook in part.hooks]
+        yielding = [part for part in choosing if requested([part], key)]
+        if len(yielding) < len(choosing):
+            for part in yielding:
+                part.hooks = part.hooks - {hook}
+
+
 def check_choices(parts: list[Part]) -> None:
     """SchemeError: two parts decide the same thing."""
     for alone in {hook.alone: None for hook in HOOKS.values() if hook.alone}:
@@ -290,6 +301,9 @@ def check_choices(parts: list[Part]) -> None:
         choosers = [part.name for part in parts if part.hooks & deciding]
         if len(choosers) > 1:
             raise SchemeError(f"{' and '.join(choosers)} both choose {alone}", remedy="keep one of them")
+    balancing = [part.name for part in parts if requested([part], "balances")]
+    if len(balancing) > 1:
+        raise SchemeError(f"{' and '.join(balancing)} both choose the entropy of packets", remedy="keep one of them")
     way = chooser_of_ports(parts)
     alike = [part.name for part in parts if requested([part], "symmetric")]
     if way and alike:

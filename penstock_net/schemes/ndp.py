@@ -77,7 +77,7 @@ scheme_state = {
     "ends": "int64",
     "scored": "int8",
 }
-fabric = {"queues": 2, "reordering": 1, "one_link": 1, "own_answers": 1}
+fabric = {"queues": 2, "reordering": 1, "one_link": 1, "own_answers": 1, "yields_path": 1}
 
 PULL = 3  # command of frames
 HEADERS = 0  # queues

@@ -96,6 +96,9 @@ RIVALS = (
     "bfc+rtt_target",
     "pfc+valiant",
     "pfc+dimension_order",
+    "uec+mixed",
+    "ndp+reps",
+    "ecn+oblivious",
 )
 SCHEMES = {
     "ls128": (*GENERAL, *RIVALS),

@@ -45,6 +45,7 @@ SERVER_NETWORK = {  # two applications in every server behind a virtual switch; 
         {"host": 5, "rate": "9Gbps", "on": "20us", "off": "15us", "until": "300us"},
     ],
 }
+MARKED = {"k_min": "5KB", "k_max": "60KB"}
 MARKS = {"ecn.k_min": "5KB", "ecn.k_max": "60KB"}
 DUE = {"host.pacing": "from due time"}  # as NICs do; the presets of these schemes say otherwise
 QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
@@ -193,6 +194,21 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "timely:ns3": ("timely:ns3", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "timely:ns3_win": ("timely:ns3_win", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "window_cap": ("fifo+window_cap", {"cap": "30KB"}, ""),
+    "entropy": ("window_cap+entropy", {"cap": "25KB"}, ""),
+    "mixed": ("ecn+mixed", MARKED, ""),
+    "mixed lossy": ("ecn+mixed", MARKED, LOSSY),
+    "mixed:bitmap": ("ecn+mixed:bitmap", MARKED, ""),
+    "oblivious": ("oblivious", {}, ""),
+    "reps": ("ecn+reps", MARKED, ""),
+    "reps lossy": ("ecn+reps", {**MARKED, "freeze": "300us"}, LOSSY),
+    "bfc+reps": ("bfc+reps", {"queues": 4}, ""),
+    "ndp+reps": ("ndp+reps", {"iw": 20}, ""),
+    "trim": ("uec", {"trim.depth": 10, "trim.unmarked": 2, "trim.marked": 5}, ""),
+    "uec": ("uec+oblivious", {}, ""),
+    "uec lossy": ("uec+mixed", {"trim.depth": 8}, LOSSY),
+    "uec:default": ("uec:default", {}, ""),
+    "uec:nscc": ("uec:nscc+reps", {"trim.depth": 20}, ""),
+    "uec:nscc_htsim": ("uec:nscc_htsim", {"target": "1us", "trim.depth": 30}, ""),
 }
 GOLDEN = {
     "backdraft": "417e5068f08923e1",
@@ -338,6 +354,21 @@ GOLDEN = {
     "timely:ns3": "2c72e8c9264a2e16",
     "timely:ns3_win": "b7b75b63df2af946",
     "window_cap": "414b8cabf19ca3bc",
+    "trim": "0c12d478e4150385",
+    "uec": "e581cd6b55dc4547",
+    "uec lossy": "706c91f655742d85",
+    "uec:default": "31f4e9898e9cc827",
+    "uec:nscc": "4087c98be8d6aa63",
+    "uec:nscc_htsim": "cd06611de9acfb2e",
+    "entropy": "373d78b359e4ad44",
+    "mixed": "17c4c2e08978b008",
+    "mixed lossy": "42e7bef29519dd48",
+    "mixed:bitmap": "4ea67a5469755b37",
+    "oblivious": "e68fc4899a8a5caf",
+    "reps": "4abada0a839fab8b",
+    "reps lossy": "f2e96860c7a958f1",
+    "bfc+reps": "23482825ecfaabfa",
+    "ndp+reps": "e98d2aa425d95333",
 }
 TRAFFIC = {
     "poisson": lambda topo: poisson(topo, sizes="google", load=0.7, load_on="host", duration="1ms", seed=3),

@@ -6,7 +6,16 @@ from penstock_net.composition import FOLDER, available
 from penstock_net.errors import SchemeError
 from penstock_net.testing import check_scheme, conformance
 
-COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc", "bfc+srf"]
+# trim, which is in uec: by itself it leaves what it cuts to timeouts, which send everything again
+COMPOSITIONS = [
+    *(name for name in available() if name != "trim"),
+    "hpcc+dqa",
+    "hpcc:ns3",
+    "dcqcn:ns3+window_cap",
+    "dctcp:ns3",
+    "bfc+pfc",
+    "bfc+srf",
+]
 COMPOSITIONS += ["dcqcn+recovery:irn", "hpcc+recovery:perfect"]
 
 

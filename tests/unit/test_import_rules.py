@@ -169,8 +169,8 @@ def test_types_are_imported_by_name(folder):
 
 @lru_cache
 def scheme_names() -> re.Pattern[str]:
-    """All but two that are also words of the field: a first-in-first-out queue, the ECN bit of a header."""
-    names = [p.stem for p in (PACKAGE / "schemes").glob("[!_]*.py") if p.stem not in ("fifo", "ecn")]
+    """All but words of the field: a first-in-first-out queue, the ECN bit of a header, a switch's answer TRIM."""
+    names = [p.stem for p in (PACKAGE / "schemes").glob("[!_]*.py") if p.stem not in ("fifo", "ecn", "trim")]
     return re.compile(rf"(?<![A-Za-z])({'|'.join(names)})(?![A-Za-z])", re.I)
 
 

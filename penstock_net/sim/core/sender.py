@@ -425,7 +425,7 @@ def receive_ack(node, pkt):
 def run_tick(node):
     """Retransmission timeouts: a flow with unacknowledged data and no progress for one RTO goes back; the RTO backs off by 2.
 
-    A scheme with on_timeout is told of flows that wait for permission to send, too.
+    A scheme with on_timeout is told of flows that wait for permission to send, too; those with on_expiry are told first.
     """
     hook = node.ops.on_timeout
     flow = node.host.active
@@ -435,6 +435,10 @@ def run_tick(node):
         if awaits_answer(node, flow) and node.now - flow.progress_at >= waits:
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
+            told = node.ops.on_expiry
+            while told:
+                told.call(told.me, node, flow)
+                told = told.next
             if hook:
                 hook.call(hook.me, node, flow)
             else:
