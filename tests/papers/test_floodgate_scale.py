@@ -110,8 +110,8 @@ def test_gains_of_the_fat_tree():
         f"{what}{end}" for what in ("average", "tail") for end in ("", "-least")
     }
     assert failed(fig13, trees(reduction=1.24)) == set() and fig13.reduction(5.0) == pytest.approx(0.8)
-    assert failed(fig13, trees(of_memcached=4, reduction=1.5)) == {f"smaller-{w}" for w in WORKLOADS}
-    assert failed(fig13, trees(reduction=0.9)) == {f"smaller-{w}" for w in WORKLOADS}
+    assert failed(fig13, trees(of_memcached=2.6, reduction=1.5)) == {f"smaller-{w}" for w in WORKLOADS}
+    assert failed(fig13, trees(reduction=0.8)) == {f"smaller-{w}" for w in WORKLOADS}
     assert failed(fig13, trees(of_memcached=1.5)) == {"memcached-gain", "memcached"}
     assert failed(fig13, trees(buffer=7)) == {"buffer-agg-down"}
 
