@@ -3,10 +3,6 @@ from penstock_net.fabric.queueing_inline cimport set_node_event
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.wire cimport in_grains
 
-ctypedef void (*FlowVerb)(Node*, Flow*) noexcept nogil
-cdef extern from "state.h" nogil:
-    FlowVerb apart(FlowVerb verb)
-
 cdef void set_pace_timer(Node* node) noexcept nogil
 cdef void add_paced(Node* node, Flow* flow) noexcept nogil
 cdef void add_to_paced(Node* node, Flow* flow) noexcept nogil

@@ -4,7 +4,6 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.heap import add, fix, put, remove
-    from penstock_net.fabric.pacing import apart
     from penstock_net.fabric.queueing import set_node_event
     from penstock_net.fabric.state import (
         IDLE,
@@ -13,6 +12,7 @@ if not cython.compiled:
         PACE,
         PACED,
         READY,
+        apart,
         first_flow,
         flow_at,
         keyed,

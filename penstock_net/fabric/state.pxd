@@ -492,6 +492,7 @@ cdef extern from "state.h" nogil:
     int32_t pick(int32_t hash, int32_t seed, int32_t n)
 
 include "answers.pxd"        # acknowledgements of several packets
+include "verbs.pxd"          # functions by address
 
 # Element of a table, by reference.
 cdef inline Port* port_at(Node* node, int slot) noexcept nogil:

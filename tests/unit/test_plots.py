@@ -526,7 +526,7 @@ def test_time_to_first_token_is_drawn():
 
 
 def test_a_run_without_requests_is_refused(recorded: list[Run]):
-    with pytest.raises(SpecError, match="has no requests; give a"):
+    with pytest.raises(SpecError, match="has no requests; a run has it when a"):
         plots.ttft(*recorded)
     late = served(tokens_per_second=1.0)
     unfinished = late.changed(extra={**late.extra, "requests": late.requests.with_columns(ttft_ns=pl.lit(None, pl.Float64))})

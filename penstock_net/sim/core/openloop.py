@@ -2,7 +2,7 @@
 
 A flow ends at its sender with its last packet.  Its packets are counted until each has arrived or is lost, and the run lasts as
 long.  Schemes see its packets as any others, but no answer of any: on_ack, on_data, on_timeout, on_return and on_drop are not
-called for it, and what on_start makes of its window and rate is undone.
+called for it, and what on_start makes of its window and rate is undone, as is a window of on_send.
 """
 
 import cython
@@ -10,7 +10,7 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.losses import settle
     from penstock_net.fabric.queueing import free_packet
-    from penstock_net.fabric.state import IDLE, OPEN_LOOP, PARKED, RETURNED, TRIMMED, UNANSWERED
+    from penstock_net.fabric.state import IDLE, NEVER, OPEN_LOOP, PARKED, RETURNED, TRIMMED, UNANSWERED
     from penstock_net.sim.core.lifetimes import finish_flow
     from penstock_net.sim.core.receiver import record_arrival
 
@@ -25,8 +25,11 @@ def launch(node, flow, pkt):
 
 
 def end_if_sent(node, flow):
-    """End such a flow that has sent its last packet; returns whether it has."""
-    if flow.connection != OPEN_LOOP or flow.sent < flow.size:
+    """End such a flow that has sent its last packet; returns whether it has.  Another one has no window."""
+    if flow.connection != OPEN_LOOP:
+        return False
+    flow.window = NEVER  # whatever a transport makes of it when it sends
+    if flow.sent < flow.size:
         return False
     if flow.state != PARKED:  # in a list of those
         flow.state = IDLE
