@@ -272,28 +272,7 @@ cdef struct Places:         # offsets of a scheme's state, its index, its pause 
     int32_t index, bit, kind
     World* world
 
-# What the fabric calls of the hosts.
-ctypedef struct RescheduleHook:
-    void (*call)(Node* node, Flow* flow) noexcept nogil
-
-ctypedef struct GoBackHook:
-    void (*call)(Node* node, Flow* flow, int64_t seq) noexcept nogil
-
-ctypedef struct StoreHook:
-    void (*call)(Node* node, Port* port, Packet* pkt) noexcept nogil
-
-ctypedef struct FindHook:
-    Incoming* (*call)(Node* node, Packet* frame) noexcept nogil
-
-ctypedef struct LookUpHook:
-    Incoming* (*call)(Node* node, int32_t number) noexcept nogil
-
-ctypedef struct SendHook:
-    void (*call)(Node* node, Port* port) noexcept nogil
-
-ctypedef struct WakeHook:
-    void (*call)(Node* node, Port* port, Queue* queue) noexcept nogil
-
+include "verbs.pxd"         # what the fabric calls of the hosts, and functions by address
 include "hooks.pxi"         # hooks of schemes, and Ops: generated from composition/hooks.py
 
 cdef struct Agenda:         # see sim/core/agenda.py
@@ -492,7 +471,6 @@ cdef extern from "state.h" nogil:
     int32_t pick(int32_t hash, int32_t seed, int32_t n)
 
 include "answers.pxd"        # acknowledgements of several packets
-include "verbs.pxd"          # functions by address
 
 # Element of a table, by reference.
 cdef inline Port* port_at(Node* node, int slot) noexcept nogil:
