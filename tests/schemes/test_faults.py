@@ -152,6 +152,7 @@ TRANSPORT = {
         ("flow.window = me.zero - 5", "LEAST", ""),
         ("send_from(node, flow, -1 - me.zero)", "INDEX", ""),
     ],
+    "on_expiry": [("my_node(me, node).table[me.far] = 1", "INDEX", "range")],
 }
 FILES = {"broken": FAULTS, "transport": TRANSPORT}
 RETURNS = {
