@@ -14,8 +14,11 @@ rates do not react to losses.  Without the paper's recovery sequence, which woul
 one recovery and are missing when it ends.  Not in the paper: an ACK that advances and answers a packet sent again after a
 timeout shows that all is lost that was sent before the timeout and has not arrived.
 
-perfect.  Notices are among the control frames, which are not dropped.  If links lose them, or the last ACK of
-a flow, `host.rto` repairs it.  With both kinds a flow has at most 2048 packets in flight.
+perfect.  With `least_rate` a sender that is told of a loss has this rate until its next ACK, that is, it sends nothing for the
+time of a packet, as in the simulator of the BFC authors (preeyshah/High-Precision-Congestion-Control, branch Retransmission,
+rdma-hw.cc: ChangeRate(qp, m_minRate) at a NACK, and HPCC's rate again at an ACK).  Notices are among the control frames, which
+are not dropped.  If links lose them, or the last ACK of a flow, `host.rto` repairs it.  With both kinds a flow has at most
+2048 packets in flight.
 """
 
 title = "Recovery"
@@ -28,16 +31,19 @@ flow_state = {
     "highest": "int64",  # irn: what has not arrived before it is lost
     "before": "int64",  # irn: packets sent when a timeout last expired
     "timeouts": "int32",
+    "slow": "int32",  # perfect: it has `least_rate`
 }
-scheme_state = {"bound": "int64"}
+scheme_state = {"bound": "int64", "slot": "time"}  # slot: of a packet at the least rate
 parameters = {
     "kind": ("choice go_back_n irn perfect", "go_back_n", "how lost packets are recovered"),
     "cap": ("bytes", 0, "irn: bytes in flight (IRN section 3.2); 0 = one bandwidth-delay product"),
+    "least_rate": ("rate", 0, "perfect: a sender that is told of a loss has this rate until its next ACK; 0 = it does not slow down"),
     "rto_high": ("time", "320us", "irn: timeout with more than three packets in flight (IRN section 4.1)"),
 }
 presets = {
     "irn": {"kind": "irn", "host.rto": "100us"},  # RTO_low (IRN section 4.1)
     "perfect": {"kind": "perfect"},
+    "bfc": {"kind": "perfect", "least_rate": "100Mbps"},  # the BFC authors' HPCC-PFC, mix/config.txt, MIN_RATE
 }
 fabric = {"absent": "kind == 0", "reordering": 1, "acts": 0}
 
@@ -50,6 +56,7 @@ FEW = 3  # N, packets in flight
 
 def set_up(recovery):
     recovery.bound = SLOTS * recovery.at.world.mtu
+    recovery.slot = whole(8e12 * recovery.at.world.mtu / recovery.least_rate) if recovery.least_rate > 0 else 0
     if recovery.kind == IRN:
         recovery.bound = min(recovery.bound, recovery.cap if recovery.cap > 0 else recovery.at.world.bdp)
 
@@ -125,6 +132,10 @@ def on_ack(recovery, node, flow, pkt):
     mine.cum = cum
     mine.next = max(mine.next, cum)
     flow.window = min(flow.window, recovery.bound)
+    if mine.slow > 0:
+        mine.slow = 0
+        hold_flow(node, flow, node.now)
+        repace(node, flow)
     if recovery.kind == IRN:
         selective_ack(recovery, flow, pkt, gained)
         set_timeout(recovery, flow)
@@ -168,4 +179,7 @@ def on_control(recovery, node, port, pkt):
     set_bit(mine.marks, index % SLOTS)
     mine.next = min(mine.next, index)
     flow.resend = 1
+    if recovery.least_rate > 0:
+        mine.slow = 1
+        hold_flow(node, flow, node.now + recovery.slot)
     try_send(node, flow)

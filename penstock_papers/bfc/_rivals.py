@@ -1,7 +1,7 @@
 """Rivals of BFC (NSDI 2022) that sections 6.3, 6.4 and the appendix add to those of figures 9 to 12, on the set-up of `_fabric`.
 
 HPCC-PFC is HPCC without PFC and with perfect retransmission (section 6.2.1): the switch that drops a packet tells its sender,
-which sends it again. +SFQ hashes flows to 32 queues, +DQA assigns 32 queues as BFC does (section 6.4), by the variant of BFC that
+which sends it again and has the least rate until its next ACK (authors' code). +SFQ hashes flows to 32 queues, +DQA assigns 32 queues as BFC does (section 6.4), by the variant of BFC that
 `_variants` names for the ns-3 part. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass: see
 `_without_pfc`.
 """
@@ -18,11 +18,11 @@ from penstock_papers.cache import Runs, Spec
 from penstock_papers.style import log_axis, size_text
 
 _LOSSY = {"pfc": False}
-HPCC_PFC = Scheme("HPCC-PFC", {"name": f"{VARIANTS['hpcc']}+recovery:perfect", **_LOSSY}, nth=1, run="hpcc_pfc")
-HPCC_SFQ = Scheme("HPCC-PFC+SFQ", {"name": f"{VARIANTS['hpcc']}+sfq+recovery:perfect", **_LOSSY}, nth=2, run="hpcc_pfc_sfq")
+HPCC_PFC = Scheme("HPCC-PFC", {"name": f"{VARIANTS['hpcc']}+recovery:bfc", **_LOSSY}, nth=1, run="hpcc_pfc")
+HPCC_SFQ = Scheme("HPCC-PFC+SFQ", {"name": f"{VARIANTS['hpcc']}+sfq+recovery:bfc", **_LOSSY}, nth=2, run="hpcc_pfc_sfq")
 HPCC_DQA = Scheme(
     "HPCC-PFC+DQA",
-    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:perfect", **_LOSSY, "dqa": {"assignment": NS3["assignment"]}},
+    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:bfc", **_LOSSY, "dqa": {"assignment": NS3["assignment"]}},
     nth=3,
     run="hpcc_pfc_dqa",
 )

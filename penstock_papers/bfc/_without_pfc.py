@@ -1,7 +1,7 @@
 """The schemes of figures 9 to 12 of BFC (NSDI 2022) that have no PFC, HPCC-PFC and ExpressPass: set-up, statistics and claims.
 
-HPCC-PFC "replaces PFC with perfect retransmission" (section 6.2.1): `hpcc:bfc+recovery:perfect` without PFC. A switch drops a
-packet when its shared buffer is full, and tells the sender, which sends it again and does not slow down, see `_rivals`.
+HPCC-PFC "replaces PFC with perfect retransmission" (section 6.2.1): `hpcc:bfc+recovery:bfc` without PFC. A switch drops a
+packet when its shared buffer is full, and tells the sender, which sends it again, see `_rivals`.
 
 ExpressPass is what section 6.2.1 ran, the simulator of its authors, whose copy the BFC authors have published
 (preeyshah/ns2-xpass, ce4d77a): `expresspass:bfc` has its rule and both of its additions (`air`, short flows begin slowly; `ecs`,

@@ -54,10 +54,10 @@ def test_every_packet_leaves_when_the_transcription_says(kind, seed):
 # ---- dialogues ----
 
 
-def dialogue(packets, size=10_000, times=1, kind="irn", scheme="recovery"):
+def dialogue(packets, size=10_000, times=1, kind="irn", scheme="recovery", **more):
     """What one sender sends when these packets of its flow are dropped: [(when, packet)], and the times of the drops."""
     topo = star(hosts=2)
-    parameters = {"kind": kind, "lose.packets": [p + 1 for p in packets], "lose.times": times}
+    parameters = {"kind": kind, "lose.packets": [p + 1 for p in packets], "lose.times": times, **more}
     flows = flow_list(topo, [(0, 1, size, "0us")])
     run = simulate(
         topo,
@@ -97,6 +97,21 @@ def test_with_perfect_retransmission_a_packet_is_sent_again_when_the_notice_come
         expected.insert(slot, packet)
     assert order == expected and [at for at, _ in came] == [i * SLOT for i in range(42)]
     assert run.summary["retransmissions"] == run.summary["drops"] == 2
+
+
+def test_a_sender_that_is_told_of_a_loss_waits_for_its_next_ack(scheme="recovery"):
+    """Packets up to the notice of the fourth one's drop, none until the first ACK comes, then the fourth and all others."""
+    came, _ = dialogue([3], kind="perfect", size=60_000, scheme=scheme, least_rate="100Mbps")
+    before = -(-(4 * SLOT + US + 64 * GAP + US) // SLOT)
+    sent, order = [at for at, _ in came], [packet for _, packet in came]
+    assert sent == [*(i * SLOT for i in range(before)), *(RTT + i * SLOT for i in range(61 - before))]
+    assert order == [*range(before), 3, *range(before, 60)]
+
+
+def test_a_sender_whose_packets_are_all_lost_waits_for_the_time_of_one_at_the_least_rate():
+    came, _ = dialogue([0], kind="perfect", size=1000, least_rate="100Mbps")
+    notice = SLOT + US + 64 * GAP + US
+    assert came == [(0, 0), (notice + 1000 * 8 * 10_000, 0)]
 
 
 def test_a_packet_that_is_lost_twice_waits_for_the_timeout():
@@ -158,6 +173,8 @@ MISTAKES = {
         "another packet": ("index = my_packet(recovery, pkt).index\n        send_to_host", "index = 0\n        send_to_host"),
         "new packets first": ("    try_send(node, flow)\n", "", 2),
         "only the last notice": ("mine.next = min(mine.next, index)", "mine.next = index"),
+        "slow for ever": ("        hold_flow(node, flow, node.now)\n", ""),
+        "not slow": ("hold_flow(node, flow, node.now + recovery.slot)", "hold_flow(node, flow, node.now)"),
         "one at a time": ("    flow.resend = 1 if next_lost(recovery, flow) >= 0 else 0\n    return index", "    return index"),
     },
 }
@@ -168,8 +185,11 @@ def found(scheme, kind):
     try:
         if any(differs(scheme, kind, seed)[1] for seed in range(6)):
             return True
-        dialogues = test_lost_again_and_again, test_marks_are_those_of_packets_in_flight
-        for test in dialogues if kind == "irn" else ():
+        dialogues = {
+            "irn": (test_lost_again_and_again, test_marks_are_those_of_packets_in_flight),
+            "perfect": (test_a_sender_that_is_told_of_a_loss_waits_for_its_next_ack,),
+        }
+        for test in dialogues[kind]:
             test(scheme)
     except (AssertionError, PenstockError):
         return True

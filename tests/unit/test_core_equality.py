@@ -153,6 +153,7 @@ CASES = [
     ("ideal_fq+srf", {"queues": 32}, lambda d: not d["drops"]),
     ("recovery:irn", {"cap": "40KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("recovery:perfect", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
+    ("recovery:bfc", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us", **FEW}, lambda d: d["pauses_sent"] > 20),
     (
         "hpcc+backdraft",
