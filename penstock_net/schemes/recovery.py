@@ -37,7 +37,11 @@ scheme_state = {"bound": "int64", "slot": "time"}  # slot: of a packet at the le
 parameters = {
     "kind": ("choice go_back_n irn perfect", "go_back_n", "how lost packets are recovered"),
     "cap": ("bytes", 0, "irn: bytes in flight (IRN section 3.2); 0 = one bandwidth-delay product"),
-    "least_rate": ("rate", 0, "perfect: a sender that is told of a loss has this rate until its next ACK; 0 = it does not slow down"),
+    "least_rate": (
+        "rate",
+        0,
+        "perfect: a sender that is told of a loss has this rate until its next ACK; 0 = it does not slow down",
+    ),
     "rto_high": ("time", "320us", "irn: timeout with more than three packets in flight (IRN section 4.1)"),
 }
 presets = {
