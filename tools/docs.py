@@ -18,6 +18,7 @@ from penstock_net.composition import available, preset_values
 from penstock_net.composition.declare import OWNERS, Declarations
 from penstock_net.vswitch.attach.open import kinds_table
 from penstock_net.vswitch.support.losses import reasons_table
+from penstock_papers import known_numbers
 from penstock_papers.pages import papers_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,7 @@ GENERATED = "<!-- everything below is written by tools/docs.py from the declarat
 PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
 REASONS = "<!-- reasons: written by tools/docs.py -->", "<!-- end of reasons -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
+NUMBERS = "<!-- numbers: written by tools/docs.py -->", "<!-- end of numbers -->"
 
 
 def toml(value: Any) -> str:
@@ -89,25 +91,28 @@ def schemes_page() -> str:
     return head + GENERATED + "\n\n" + "\n".join(section(name, s) for name, s in available().items())
 
 
-def between(path: Path, marks: tuple[str, str], text: str) -> str:
-    """The page with `text` between two marks."""
-    before, rest = path.read_text().split(marks[0])
-    return f"{before}{marks[0]}\n{text}\n{marks[1]}{rest.split(marks[1])[1]}"
+def between(path: Path, texts: dict[tuple[str, str], str]) -> str:
+    """The page with each text between its two marks."""
+    page = path.read_text()
+    for (first, last), text in texts.items():
+        before, rest = page.split(first)
+        page = f"{before}{first}\n{text}\n{last}{rest.split(last)[1]}"
+    return page
 
 
 def ports_page() -> str:
     """docs/vswitch-ports.md as it should be."""
-    return between(ROOT / "docs/vswitch-ports.md", PORTS, kinds_table())
+    return between(ROOT / "docs/vswitch-ports.md", {PORTS: kinds_table()})
 
 
 def operating_page() -> str:
     """docs/vswitch-operating.md as it should be."""
-    return between(ROOT / "docs/vswitch-operating.md", REASONS, reasons_table())
+    return between(ROOT / "docs/vswitch-operating.md", {REASONS: reasons_table()})
 
 
 def readme() -> str:
     """README.md as it should be."""
-    return between(ROOT / "README.md", PAPERS, papers_table())
+    return between(ROOT / "README.md", {PAPERS: papers_table(), NUMBERS: known_numbers.table()})
 
 
 def quickstart(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """Rivals of BFC (NSDI 2022) that sections 6.3, 6.4 and the appendix add to those of figures 9 to 12, on the set-up of `_fabric`.
 
 HPCC-PFC is HPCC without PFC and with perfect retransmission (section 6.2.1): the switch that drops a packet tells its sender,
-which sends it again and has the least rate until its next ACK (authors' code). +SFQ hashes flows to 32 queues, +DQA assigns 32 queues as BFC does (section 6.4), by the variant of BFC that
-`_variants` names for the ns-3 part. DCTCP+SS is DCTCP with an initial window of 10 packets (appendix A.6). ExpressPass: see
-`_without_pfc`.
+which sends it again and has the least rate until its next ACK (authors' code). +SFQ hashes flows to 32 queues, +DQA assigns 32
+queues as BFC does (section 6.4), by the variant of BFC that `_variants` names for the ns-3 part. DCTCP+SS is DCTCP with an
+initial window of 10 packets (appendix A.6). ExpressPass: see `_without_pfc`.
 """
 
 from collections.abc import Iterable
