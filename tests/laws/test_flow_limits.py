@@ -136,3 +136,23 @@ def test_other_flows_are_as_they_were():
     bound = simulate(topo, flow_list(topo, wide), "hpcc")
     for name in plain.frames:
         assert plain.frame(name).equals(bound.frame(name)), name
+
+
+@pytest.mark.parametrize("column, rule", [("rate_bps", "10000 and 1000000000000000"), ("window_bytes", "1 and 1000000000000")])
+def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(column, rule):
+    from penstock_net.workload.limits import RANGES, Limits, checked
+
+    low, high = RANGES[column]
+    assert f"{low} and {high}" == rule
+
+    def given(value):
+        none = np.zeros(1, np.int64)
+        return checked(Limits(none, none, none)._replace(**{column: np.array([value], np.int64)}), 1)
+
+    for value in (low, high):
+        assert getattr(given(value), column).tolist() == [value]
+    for value in (low - 1, high + 1):
+        if value:  # 0 is none
+            with pytest.raises(SpecError, match=rf"flows\.0\.{column} = {value}: must be a whole number between {rule}"):
+                given(value)
+    assert given(0) is None
