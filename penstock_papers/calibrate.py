@@ -1,14 +1,17 @@
 """Calibrating: every candidate of an unknown is run on the figure that chooses and on the claims that are held out.
 
-    found = calibrate(unknown, scale="paper")
+    for found in calibrate(unknown, scale="paper"):         # after each candidate on each figure
+        ...
 
 Runs are those of the figures with the candidates' patches, through the cache, so that an interrupted calibration goes on from
-where it was, and a figure that shows the chosen candidate needs no further run.
+where it was, and a figure that shows the chosen candidate needs no further run.  A recorded calibration goes on with what it
+lacks, on any machine.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +61,9 @@ def figures(unknown: Unknown, scale: str, experiments: Experiments = EXPERIMENTS
 
 
 def seeds_of(unknown: Unknown, id: str, scale: str, seeds: Sequence[int] | None, experiments: Experiments) -> list[int]:
-    """Those of the calibrating figure are declared, those of others the figure's own; `seeds` replace both."""
-    own = _chooser(unknown).seeds if id == _chooser(unknown).figure else experiments[id].seeds.get(scale, 1)
+    """Those of the calibrating figure are declared, of others too or the figure's own; `seeds` replace both."""
+    chooser = _chooser(unknown)
+    own = chooser.seeds if id == chooser.figure else chooser.held_seeds or experiments[id].seeds.get(scale, 1)
     return list(seeds or range(1, 1 + own)) if experiments[id].takes_seeds else [1]
 
 
@@ -73,12 +77,17 @@ def cost(
     cache: Path | None = None,
     experiments: Experiments = EXPERIMENTS,
     known: Mapping[str, Any] | None = None,
+    before: Calibration | None = None,
 ) -> str:
-    """How many different runs there are, how many of them are not in the cache, and their time by the figures' records."""
+    """How many different runs there are, how many of them are not in the cache, and their time by the figures' records.
+
+    The figures of `before` on which every candidate has been run are not counted.
+    """
     folder, known = cache or home() / "runs", records.load() if known is None else known
     runs: dict[str, bool] = {}
     seconds, untimed = 0.0, 0
-    for id in figures(unknown, scale, experiments):
+    ids = [id for id in figures(unknown, scale, experiments) if not before or calibrations.missing(before, id)]
+    for id in ids:
         of_figure = dict(_runs(unknown, experiments[id], scale, seeds_of(unknown, id, scale, seeds, experiments), folder))
         new = [name for name, cached in of_figure.items() if not cached and name not in runs]
         record = known.get(id, {}).get(scale)
@@ -92,7 +101,7 @@ def cost(
     missing = sum(not cached for cached in runs.values())
     timed = f", about {seconds / 60:.0f} min of one core by the records" if missing > untimed else ""
     more = f"; of {untimed} no time is recorded" if untimed else ""
-    text = f"{len(unknown.candidates)} candidates, {len(figures(unknown, scale, experiments))} figures, {len(runs)} runs"
+    text = f"{len(unknown.candidates)} candidates, {len(ids)} figures, {len(runs)} runs"
     return f"{unknown.paper} {unknown.name}: {text}, {missing} of them not in the cache{timed}{more}"
 
 
@@ -130,50 +139,53 @@ def calibrate(
     workers: int = 1,
     progress: Progress | None = None,
     experiments: Experiments = EXPERIMENTS,
-) -> Calibration:
+    before: Calibration | None = None,
+) -> Iterator[Calibration]:
     """Every candidate on the figure that chooses, then on those with held-out claims: numbers, verdicts and distances.
 
-    A candidate that cannot be run, such as one that overloads a link, has no distance, and says why.
+    Yields what is found after each candidate on each figure; `before` is what was yielded, and kept, by an earlier call.  A
+    candidate that cannot be run, such as one that overloads a link, has no distance, and says why.
     """
     if scale not in experiments[_chooser(unknown).figure].scales:
         raise SpecError(f"{_chooser(unknown).figure} has no such scale", path="scale", value=scale, remedy="give another one")
     ids = figures(unknown, scale, experiments)
-    of_figure = {id: seeds_of(unknown, id, scale, seeds, experiments) for id in ids}
-    folder = cache or home() / "runs"
-    found: dict[str, dict[str, Any]] = {name: {"distance": None, "distances": [], "figures": {}} for name in unknown.candidates}
-    schemes = {name for id in ids for name in _schemes(unknown, experiments[id], scale)}
-    for id in ids:
-        for name, candidate in unknown.candidates.items():
-            if "error" in found[name]:
-                continue
-            try:
-                own = with_candidate(experiments[id], unknown, candidate)
-                data = {}
-                for seed in of_figure[id]:
-                    runs = run_all(own, scale, seed, folder, threads, _named(progress, f"{name}, {id}, seed {seed}"), workers)
-                    data[seed] = own.claims(measured(own, runs, scale, seed), scale)
-            except PenstockError as error:
-                found[name]["error"] = str(error)
-                continue
-            seen = judge(over_seeds(list(data.values())), scale, own.differs)
-            found[name]["figures"][id] = dict(_kept(unknown, candidate, id, seen))
-            if id == _chooser(unknown).figure:
-                found[name]["distance"] = _finite(_distance(unknown, candidate, seen))
-                found[name]["distances"] = [_finite(_distance(unknown, candidate, each)) for each in data.values()]
-    return {
+    schemes = frozenset(name for id in ids for name in _schemes(unknown, experiments[id], scale))
+    made: Calibration = {
         "unknown": unknown.name,
         "paper": unknown.paper,
         "scale": scale,
         "declaration": unknown.declaration,
         "penstock": version(),
-        "code": code_hash(frozenset(schemes)),
         "schemes": sorted(schemes),
         "commit": records.commit(),
         "date": records.today(),
         "machine": machine(),
-        "seeds": of_figure,
-        "candidates": found,
+        "seeds": {},
+        "candidates": {name: {"distance": None, "distances": [], "code": {}, "figures": {}} for name in unknown.candidates},
     }
+    if before:
+        made |= {name: deepcopy(before[name]) for name in ("seeds", "candidates")}
+    for id in ids:
+        of_figure = made["seeds"][id] = seeds_of(unknown, id, scale, seeds, experiments)
+        for name in calibrations.missing(made, id):
+            candidate, found = unknown.candidates[name], made["candidates"][name]
+            try:
+                own = with_candidate(experiments[id], unknown, candidate)
+                data = {}
+                for seed in of_figure:
+                    who = _named(progress, f"{name}, {id}, seed {seed}")
+                    runs = run_all(own, scale, seed, cache or home() / "runs", threads, who, workers)
+                    data[seed] = own.claims(measured(own, runs, scale, seed), scale)
+            except PenstockError as error:
+                found["error"] = str(error)
+                yield deepcopy(made)
+                continue
+            seen = judge(over_seeds(list(data.values())), scale, own.differs)
+            found["figures"][id], found["code"][id] = dict(_kept(unknown, candidate, id, seen)), code_hash(schemes)
+            if id == _chooser(unknown).figure:
+                found["distance"] = _finite(_distance(unknown, candidate, seen))
+                found["distances"] = [_finite(_distance(unknown, candidate, each)) for each in data.values()]
+            yield deepcopy(made)
 
 
 def _schemes(unknown: Unknown, experiment: Experiment, scale: str) -> set[str]:
@@ -223,16 +235,30 @@ def save(calibration: Calibration, folder: Path) -> Path:
     return path
 
 
-def add(unknown: Unknown, calibration: Calibration, folder: Path) -> Path:
+def add(unknown: Unknown, calibration: Calibration, folder: Path, experiments: Experiments = EXPERIMENTS) -> Path:
     """Put a calibration into a folder of records.  SpecError: it is not the one that was declared, and committed, before."""
-    chooser, declared = _chooser(unknown), list(range(1, 1 + _chooser(unknown).seeds))
-    if calibration["scale"] != chooser.scale or calibration["seeds"][chooser.figure] != declared:
+    chooser, seeds = _chooser(unknown), calibration["seeds"]
+    declared = {id: seeds_of(unknown, id, chooser.scale, None, experiments) for id in seeds}
+    recordable(unknown, calibration["scale"], None if seeds == declared else [*seeds.values()])
+    return save(calibration, calibrations.place(folder, unknown.paper, unknown.name, chooser.scale).parent)
+
+
+def recordable(unknown: Unknown, scale: str, seeds: Sequence[Any] | None) -> None:
+    """SpecError: a calibration of this scale and these seeds, None for those declared, is not the one that was declared."""
+    chooser = _chooser(unknown)
+    if scale != chooser.scale or seeds:
         rule = f"{unknown.name} is declared at scale {chooser.scale} with {chooser.seeds} seeds"
         raise SpecError(rule, path="record", remedy="give that scale and no --seeds, or no --record")
     if records.changed(FILE):
         rule = f"{FILE} differs from the commit"
         raise SpecError(rule, path="record", remedy="commit it first: candidates are declared before they are run")
-    return save(calibration, calibrations.place(folder, unknown.paper, unknown.name, chooser.scale).parent)
+
+
+def recorded(unknown: Unknown, folder: Path) -> Calibration | None:
+    """What a folder of records has of a calibration as it is declared now; None: nothing, or of another declaration."""
+    found = calibrations.load(unknown.paper, unknown.name, folder)
+    same = found and (found["scale"], found["declaration"]) == (_chooser(unknown).scale, unknown.declaration)
+    return found if same else None
 
 
 def table(unknown: Unknown, calibration: Calibration) -> Table:

@@ -1,4 +1,7 @@
-"""What a calibration found: records/PAPER/unknowns/NAME.SCALE.json, with the numbers and verdicts of every candidate."""
+"""What a calibration found: records/PAPER/unknowns/NAME.SCALE.json, with the numbers and verdicts of every candidate.
+
+Candidates are run one after another on one figure after another, so a calibration may lack some of what is declared.
+"""
 
 import json
 import math
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock_net.errors import SpecError
+from penstock_net.identity import code_hash
 from penstock_papers.claims import NOT_JUDGED, PASS
 from penstock_papers.unknowns import log_distance
 from penstock_papers.verdicts import ALL_SCALES, RECORDS
@@ -15,7 +19,7 @@ from penstock_papers.verdicts import ALL_SCALES, RECORDS
 Calibration = dict[str, Any]
 CHOOSES, HELD_OUT = "chooses", "held out"  # roles of claims
 FAR = math.log(100)  # most that a number counts in a mean of distances
-KEYS = {"unknown", "paper", "scale", "declaration", "code", "schemes", "commit", "date", "machine", "seeds", "candidates"}
+KEYS = {"unknown", "paper", "scale", "declaration", "schemes", "commit", "date", "machine", "seeds", "candidates"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,17 @@ def load(paper: str, name: str, folder: Path = RECORDS) -> Calibration | None:
     if not isinstance(found, dict) or not set(found) >= KEYS:
         raise SpecError("is not a calibration", place=paths[0], remedy="calibrate again")
     return found
+
+
+def other_code(calibration: Calibration) -> bool:
+    """Whether the simulator has changed since one of the figures was run."""
+    now = code_hash(frozenset(calibration["schemes"]))
+    return any(code != now for each in calibration["candidates"].values() for code in each["code"].values())
+
+
+def missing(calibration: Calibration, id: str) -> list[str]:
+    """The candidates that have not been run on a figure; none of those that cannot be run."""
+    return [name for name, each in calibration["candidates"].items() if "error" not in each and id not in each["figures"]]
 
 
 def distance(calibration: Calibration, candidate: str) -> float:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock_papers import calibrations, records
+from penstock_papers import calibrations
 from penstock_papers.claims import CALIBRATED, FROM_PAPER, PASS
 from penstock_papers.forms import FORMS, form
 from penstock_papers.registry import EXPERIMENTS
@@ -71,7 +71,8 @@ def calibration(unknown: Unknown) -> Iterator[str]:
     yield ""
     yield (
         f"`{chooser.figure}` chooses, at scale {chooser.scale} with {chooser.seeds} seeds, by {targets}: the candidate with the "
-        f"smallest distance. Held out: {', '.join(f'`{each}`' for each in unknown.held_out)}."
+        f"smallest distance. Held out: {', '.join(f'`{each}`' for each in unknown.held_out)}"
+        + (f", with seeds 1 to {chooser.held_seeds}." if chooser.held_seeds else ".")
     )
     yield ""
     if not found:
@@ -79,7 +80,10 @@ def calibration(unknown: Unknown) -> Iterator[str]:
         yield ""
         return
     late = "; **the declaration has changed since**" * (found["declaration"] != unknown.declaration)
-    late += "; what simulates has changed since" * records.other_code(found)
+    late += "; what simulates has changed since" * calibrations.other_code(found)
+    left = {id: calibrations.missing(found, id) for id in (chooser.figure, *unknown.held())}
+    partly = [f"`{id}` ({len(names)} of {len(unknown.candidates)})" for id, names in left.items() if names]
+    late += f"; candidates not run yet: {', '.join(partly)}" if partly else ""
     yield (
         f"Run on {found['date']}, commit {found['commit'][:12]}, scale {found['scale']}{late}. "
         f"{calibrations.moved(found)} held-out verdicts are not the same with all candidates."

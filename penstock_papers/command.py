@@ -199,14 +199,19 @@ def _calibrate(
     from penstock_papers.registry import FOLDER
 
     unknowns = calibrate.chosen(paper, name, folder.resolve() if folder else FOLDER, experiments)
+    for each in unknowns if record else ():
+        calibrate.recordable(each, scale, seeds)
+    before = {each.name: calibrate.recorded(each, record) if record else None for each in unknowns}
     for each in unknowns:
-        typer.echo(calibrate.cost(each, scale, seeds, experiments=experiments))
+        typer.echo(calibrate.cost(each, scale, seeds, experiments=experiments, before=before[each.name]))
     for each in unknowns:
-        found = calibrate.calibrate(each, scale, seeds, None, threads, workers, _Lines(), experiments)
+        found = kept = before[each.name]
+        for found in calibrate.calibrate(each, scale, seeds, None, threads, workers, _Lines(), experiments, kept):
+            if record:
+                calibrate.add(each, found, record, experiments)
+        assert found, "there are candidates and figures"
         Console().print(calibrate.table(each, found))
         typer.echo(f"written to {calibrate.save(found, out)}")
-        if record:
-            typer.echo(f"recorded in {calibrate.add(each, found, record)}")
 
 
 def _confirm(ids: list[str], scale: str, record: Path, threads: int) -> None:

@@ -17,6 +17,7 @@ PAPER/unknowns.toml has a table for each:
     figure = "bfc/table1"
     scale = "paper"
     seeds = 20
+    held_seeds = 1                          # seeds of the other figures; without it, those of each figure
     statistics = [{claim = "throughput-dcqcn", number = 10.0}, {claim = "p99", range = [5, 30]}]
 
     [[unknown.candidate]]
@@ -96,12 +97,16 @@ def log_distance(value: float, low: float | None, high: float | None) -> float:
 
 @dataclass(frozen=True)
 class Chooser:
-    """The figure that chooses: at a scale, with seeds 1 to `seeds`, by the distance of these statistics from the paper's."""
+    """The figure that chooses: at a scale, with seeds 1 to `seeds`, by the distance of these statistics from the paper's.
+
+    The other figures, whose claims are held out, are run with the seeds 1 to `held_seeds`; None: with as many as each asks for.
+    """
 
     figure: str
     scale: str
     seeds: int
     statistics: tuple[Statistic, ...]
+    held_seeds: int | None = None
 
     def distance(self, numbers: Mapping[str, float | None]) -> float:
         """Square root of the sum of the squares of the statistics' distances: 0.69 is a factor of two in one of them."""
@@ -254,14 +259,15 @@ def _declaration(table: Mapping[str, Any]) -> str:
 
 def _chooser(table: Mapping[str, Any], where: str) -> Chooser:
     path = f"{where}.chooser"
-    known(table, ("figure", "scale", "seeds", "statistics"), path)
+    known(table, ("figure", "scale", "seeds", "held_seeds", "statistics"), path)
     statistics = tuple(_statistic(each, path) for each in table.get("statistics", ()))
     if not statistics:
         raise SpecError("names no statistic", path=f"{path}.statistics", remedy="give claims with the paper's numbers")
-    seeds = table.get("seeds", 1)
-    if not isinstance(seeds, int) or seeds < 1:
-        raise SpecError("must be a number of seeds", path=f"{path}.seeds", value=seeds, remedy="1 or more")
-    return Chooser(_text(table, "figure", path), table.get("scale", "paper"), seeds, statistics)
+    seeds, held_seeds = table.get("seeds", 1), table.get("held_seeds")
+    for key, value in {"seeds": seeds, "held_seeds": 1 if held_seeds is None else held_seeds}.items():
+        if not isinstance(value, int) or value < 1:
+            raise SpecError("must be a number of seeds", path=f"{path}.{key}", value=value, remedy="1 or more")
+    return Chooser(_text(table, "figure", path), table.get("scale", "paper"), seeds, statistics, held_seeds)
 
 
 def _statistic(table: Mapping[str, Any], where: str) -> Statistic:

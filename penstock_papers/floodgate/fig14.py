@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import MORE, Differs
+from penstock_papers.claims import MORE, WORDS, Differs
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, PER_RACK
 from penstock_papers.sentences import Numbers, within
@@ -49,8 +49,7 @@ CLAIMS = (
         "dcqcn-maximum",
         "DCQCN, ToR-Down: {} ToRs / 20",
         f"{REACHES} and the buffer occupancy reaches its maximum value",
-        0.8,
-        1.25,
+        *WORDS["similar"],
         why='the same maximum, in the band of "similar"',
     ),
     within(

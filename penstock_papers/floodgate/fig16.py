@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from penstock_papers.cache import Runs, Spec
-from penstock_papers.claims import FROM_PAPER, OURS, TWICE, Differs
+from penstock_papers.claims import FROM_PAPER, OURS, TWICE, WORDS, Differs
 from penstock_papers.floodgate import _setup as setup
 from penstock_papers.floodgate._setup import DCQCN, IDEAL, PACKETS, Scheme, rows
 from penstock_papers.sentences import Numbers, Row, ascending, within
@@ -70,7 +70,7 @@ def _rows(name: str, case: Case) -> Iterator[Row]:
     ideal = f"{of}, ideal: most buffer"
     yield within(f"{name}-bounded", f"{ideal} (KB), either threshold", CONVERGES, high=WINDOWS_KB, why=BOUND, **more)
     same = f"{ideal}, 40, 160 KB over 40, 40 KB"
-    yield within(f"{name}-insensitive", same, INSENSITIVE, 0.8, 1.25, why=LIKE_SIMILAR, **more)
+    yield within(f"{name}-insensitive", same, INSENSITIVE, *WORDS["similar"], why=LIKE_SIMILAR, **more)
     for text, k_max in MARKING.items():
         what, id, at = f"{of}, DCQCN {text}", f"{name}-{k_max}", case.inflection(k_max)
         before = f"{what}: settled buffer before it over K_max, median"
@@ -89,8 +89,7 @@ CLAIMS = (
             f"interval-{k_max}",
             f"400 flows, DCQCN {text}: settled buffer at the end, every 7.7 ms over every 0.77 ms",
             "-",
-            0.8,
-            1.25,
+            *WORDS["similar"],
             kind=OURS,
             why=LIKE_SIMILAR,
         ).at("paper")

@@ -12,6 +12,7 @@ from penstock_papers import calibrate, calibrations, choices, records, unknowns
 from penstock_papers.candidates import differences, unsettled, with_candidate
 from penstock_papers.claims import CALIBRATED, FAIL, PASS, judge
 from penstock_papers.forms import form
+from penstock_papers.framework import run_all
 from penstock_papers.patches import Patch, apply, same
 from penstock_papers.registry import Experiments
 from penstock_papers.unknowns import log_distance
@@ -268,7 +269,7 @@ def test_figures_that_do_not_show_what_is_chosen_are_named_with_the_key(folder):
 def test_every_candidate_is_run_and_what_is_held_out_is_counted(folder, tmp_path):
     found, figures = declared(folder), Experiments.of_folder(folder)
     assert "3 candidates, 2 figures" in calibrate.cost(found, "quick", experiments=figures, known={})
-    made = calibrate.calibrate(found, "quick", experiments=figures)
+    *_, made = calibrate.calibrate(found, "quick", experiments=figures)
     candidates = made["candidates"]
     assert calibrations.nearest(made) == "100" and candidates["100"]["distance"] < 0.05 < candidates["10"]["distance"]
     assert "error" in candidates["none"] and candidates["none"]["distance"] is None
@@ -287,21 +288,65 @@ def test_every_candidate_is_run_and_what_is_held_out_is_counted(folder, tmp_path
 
 def test_only_what_was_declared_is_recorded(folder, tmp_path, monkeypatch):
     found, figures = declared(folder), Experiments.of_folder(folder)
-    made = calibrate.calibrate(found, "quick", [1], experiments=figures)
+    *_, made = calibrate.calibrate(found, "quick", [1], experiments=figures)
     with pytest.raises(SpecError, match="declared at scale quick with 2 seeds"):
-        calibrate.add(found, made, tmp_path / "records")
+        calibrate.add(found, made, tmp_path / "records", figures)
     made["seeds"]["mine/fig01"] = [1, 2]
     monkeypatch.setattr(calibrate.records, "changed", lambda name: True)
     with pytest.raises(SpecError, match="declared before they are run"):
-        calibrate.add(found, made, tmp_path / "records")
+        calibrate.add(found, made, tmp_path / "records", figures)
     monkeypatch.setattr(calibrate.records, "changed", lambda name: False)
-    calibrate.add(found, made, tmp_path / "records")
+    calibrate.add(found, made, tmp_path / "records", figures)
     assert calibrations.load("mine", "rate", tmp_path / "records") == json.loads(json.dumps(made))
+
+
+def test_a_recorded_calibration_goes_on_with_the_figures_that_it_lacks(folder, tmp_path, monkeypatch):
+    found, figures = declared(folder), Experiments.of_folder(folder)
+    made = list(calibrate.calibrate(found, "quick", experiments=figures))
+    assert len(made) == 5, "three candidates on figure 1, of which one cannot be run, then two"
+    first, whole = made[3], made[4]
+    assert calibrations.missing(first, "mine/fig01") == [] and calibrations.missing(first, "mine/fig02") == ["10"]
+    with monkeypatch.context() as patched:
+        patched.setattr(calibrations, "load", lambda paper, name: first)
+        assert "candidates not run yet: `mine/fig02` (1 of 3)" in "\n".join(choices.calibration(found))
+        patched.setattr(calibrations, "load", lambda paper, name: whole)
+        assert "not run yet" not in "\n".join(choices.calibration(found))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    monkeypatch.setattr(calibrate.records, "changed", lambda name: False)
+    calibrate.add(found, first, tmp_path / "records", figures)
+    before = calibrate.recorded(found, tmp_path / "records")
+    assert "3 candidates, 1 figures, 3 runs" in calibrate.cost(found, "quick", experiments=figures, known={}, before=before)
+    run = []
+    monkeypatch.setattr(calibrate, "run_all", lambda own, *rest: run.append(own.id) or run_all(own, *rest))
+    (again,) = calibrate.calibrate(found, "quick", experiments=figures, before=before)
+    assert run == ["mine/fig02"] and again["candidates"] == json.loads(json.dumps(whole))["candidates"]
+    assert list(calibrate.calibrate(found, "quick", experiments=figures, before=again)) == []
+    assert calibrate.recorded(declared(folder, DECLARED.replace("number = 2200", "number = 2201")), tmp_path / "records") is None
+
+
+def test_held_out_figures_have_the_seeds_that_are_declared(folder):
+    found = declared(folder, DECLARED.replace("seeds = 2", "seeds = 2\nheld_seeds = 3"))
+    *_, made = calibrate.calibrate(found, "quick", experiments=Experiments.of_folder(folder))
+    assert made["seeds"] == {"mine/fig01": [1, 2], "mine/fig02": [1, 2, 3]}
+    assert "with seeds 1 to 3" in "\n".join(choices.calibration(found))
+    with pytest.raises(SpecError, match="must be a number of seeds"):
+        declared(folder, DECLARED.replace("seeds = 2", "seeds = 2\nheld_seeds = 0"))
+
+
+def test_what_cannot_be_recorded_is_refused_before_it_is_run(folder, tmp_path, capsys):
+    words = ["reproduce", "--calibrate", "mine", "--from", str(folder), "--out", str(tmp_path / "out")]
+    assert main([*words, "--record", str(tmp_path / "records")]) == 2
+    assert "--from goes without --record" in capsys.readouterr().err
+    found = declared(folder)
+    calibrate.recordable(found, "quick", None)
+    for scale, seeds in (("paper", None), ("quick", [1])):
+        with pytest.raises(SpecError, match="declared at scale quick with 2 seeds"):
+            calibrate.recordable(found, scale, seeds)
 
 
 def test_the_page_shows_what_all_candidates_give(folder, tmp_path, monkeypatch):
     found, figures = declared(folder), Experiments.of_folder(folder)
-    made = calibrate.calibrate(found, "quick", experiments=figures)
+    *_, made = calibrate.calibrate(found, "quick", experiments=figures)
     assert "Not run yet." in "\n".join(choices.calibration(found))
     monkeypatch.setattr(calibrations, "load", lambda paper, name: made)
     page = "\n".join(choices.calibration(found))
