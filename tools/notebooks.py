@@ -4,6 +4,7 @@ python tools/notebooks.py [NAME ...]     executes them, all by default; says how
 """
 
 import base64
+import logging
 import os
 import re
 import sys
@@ -30,11 +31,14 @@ def execute(path: Path, folder: Path) -> Any:
     from nbclient.exceptions import CellExecutionError
     from traitlets.config import Config
 
+    logging.getLogger("traitlets").setLevel(logging.WARNING)  # where somebody logs, as Sphinx does
     book = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory(prefix="nb") as sockets:  # their names must be short
         files = Config(KernelManager={"transport": "ipc", "connection_file": f"{sockets}/kernel.json"})
         place = {"metadata": {"path": str(folder)}}
-        client = NotebookClient(book, config=files, kernel_name="python3", timeout=LIMIT_S, resources=place, coalesce_streams=True)
+        client = NotebookClient(
+            book, config=files, kernel_name="python3", timeout=LIMIT_S, resources=place, coalesce_streams=True
+        )
         private = {"IPYTHONDIR": f"{sockets}/ipython", "JUPYTER_RUNTIME_DIR": sockets}
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         try:

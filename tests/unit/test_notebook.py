@@ -86,7 +86,9 @@ def check_study(cells, folder):
     runs = ps.Sweep.load(folder / "runs-200us").runs
     assert runs.height == 75 and [runs[name].n_unique() for name in ("scheme", "workload.0.load", "seed")] == [5, 3, 5]
     assert b"/Type3" not in (folder / "slowdown.pdf").read_bytes()
-    (ranked,) = (said for outputs in cells for said in outputs if "</td></tr><tr><td>homa" in said.get("data", {}).get("text/html", ""))
+    (ranked,) = (
+        said for outputs in cells for said in outputs if "</td></tr><tr><td>homa" in said.get("data", {}).get("text/html", "")
+    )
     assert re.findall(r"<td>(\w+)</td><td>[\d.]+</td><td>[\d.]+</td><td>[\d.]+</td>", ranked.data["text/html"])[-1] == "bfc"
     share, last, median, best = (float(line.split()[-1]) for line in written(cells[-1]).splitlines())
     assert share == 1 and 0.95 < last < 1.05 and median > 1.2 and best < 0.7
@@ -112,7 +114,7 @@ def test_what_is_stored(path):
     assert text == json.dumps(book, indent=1, ensure_ascii=False) + "\n"
     for cell, after in zip(book["cells"], book["cells"][1:]):
         assert cell["cell_type"] == "markdown" or after["cell_type"] == "markdown", "a sentence before each cell of code"
-    for link in re.findall(r"\]\(([^)#]+)", text):
+    for link in re.findall(r"\]\((?![a-z]+:)([^)#]+)", text):
         assert (path.parent / link).is_file(), link
 
 
@@ -131,7 +133,9 @@ def test_the_example_as_html(tmp_path):
             file.write_text(exporter.from_notebook_node(book)[0])
             tab = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme=theme)
             tab.set_default_timeout(LIMIT_MS)
-            tab.route("**/*", lambda route: route.continue_() if route.request.url.startswith(("file:", "data:")) else route.abort())
+            tab.route(
+                "**/*", lambda route: route.continue_() if route.request.url.startswith(("file:", "data:")) else route.abort()
+            )
             tab.goto(file.as_uri(), wait_until="domcontentloaded")
             look(tab, theme)
             tab.close()
@@ -168,6 +172,9 @@ def test_tables_say_what_the_objects_are():
     run = ps.simulate(TOPO, FLOWS, "fifo")
     assert "<tr><th>flows</th><td>2 flows</td><td>30KB</td></tr></table><div>starts: 1us to 3us</div>" in FLOWS._repr_html_()
     assert "<pre>star: 3 hosts" in TOPO._repr_html_()
+    assert repr(run.frames) == f"<Frames: {', '.join(run.frames)}>" and "flows, switches, ports" in repr(run.frames)
+    once = ps.flow_list(TOPO, [(0, 1, "10KB", "1us"), (2, 1, "20KB", "1us")])
+    assert "<div>starts: 1us</div>" in once._repr_html_()
     shown = run._repr_html_()
     assert "<th>flows finished</th><td>2</td>" in shown and f"statistics of {run.window_text}" in shown
     hostile = run.changed(summary=run.summary | {"label": "<script>", "warnings": ["a < b"]})._repr_html_()
