@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "examples" / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
 LIMIT_S = 600  # of a cell
+WRITES = "%%writefile "
 HIGHLIGHTED = {".py": "python", ".toml": "toml"}  # files that a cell writes
 PLACE = "~/notebooks"  # what a page calls the folder in which it was executed
 
@@ -35,10 +36,8 @@ def execute(path: Path, folder: Path) -> Any:
     book = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory(prefix="nb") as sockets:  # their names must be short
         files = Config(KernelManager={"transport": "ipc", "connection_file": f"{sockets}/kernel.json"})
-        place = {"metadata": {"path": str(folder)}}
-        client = NotebookClient(
-            book, config=files, kernel_name="python3", timeout=LIMIT_S, resources=place, coalesce_streams=True
-        )
+        options: dict[str, Any] = {"timeout": LIMIT_S, "coalesce_streams": True, "resources": {"metadata": {"path": str(folder)}}}
+        client = NotebookClient(book, config=files, kernel_name="python3", **options)
         private = {"IPYTHONDIR": f"{sockets}/ipython", "JUPYTER_RUNTIME_DIR": sockets}
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         try:
@@ -72,6 +71,8 @@ def as_page(book: Any, name: str) -> tuple[str, dict[str, bytes]]:
                 parts.append(f"[This page as a notebook](../../examples/notebooks/{name}.ipynb)")
             continue
         parts.append(_code(cell.source))
+        if cell.source.startswith(WRITES):
+            continue  # it says only that it did
         shown = [made for said in cell.outputs if (made := _output(said, name, pictures))]
         if shown:
             parts.append("\n\n".join([":::{container} output", *shown, ":::"]))
@@ -80,7 +81,7 @@ def as_page(book: Any, name: str) -> tuple[str, dict[str, bytes]]:
 
 def _code(source: str) -> str:
     magic, _, rest = source.partition("\n")
-    if magic.startswith("%%writefile "):
+    if magic.startswith(WRITES):
         file = magic.split()[1]
         return fenced(rest, f"{{code-block}} {HIGHLIGHTED.get(Path(file).suffix, 'text')}", f":caption: {file}")
     return fenced(source, "ipython3")

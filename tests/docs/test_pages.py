@@ -13,11 +13,8 @@ from penstock_papers.pages import papers
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "docs/notebooks"  # their pages: run by unit/test_notebook.py
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent != NOTEBOOKS),
-]
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != NOTEBOOKS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
 # Made with the site, see test_site.py
 GENERATED = {ROOT / "docs/verdicts" / f"{name}.md" for name in (*papers(), "changes")}
 GENERATED |= {NOTEBOOKS / f"{path.stem}.md" for path in (ROOT / "examples/notebooks").glob("*.ipynb")}
