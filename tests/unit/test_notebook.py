@@ -147,6 +147,7 @@ def look(tab, theme):
     assert tab.locator(".jp-OutputArea table").count() == 3 and tab.locator(".jp-OutputArea pre").count() >= 1
     cut = "[...document.querySelectorAll('.jp-OutputArea-output')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
     assert tab.evaluate(cut) == 0
+    assert tab.evaluate("getComputedStyle(document.querySelector('.jp-OutputArea pre')).fontFamily").endswith("monospace")
     dark = theme == "dark"
     for of in (".jp-OutputArea td", ".jp-OutputArea strong", ".jp-OutputArea pre"):
         text, below = tab.evaluate(COLOURS, of)
@@ -169,7 +170,7 @@ COLOURS = """of => {
 def test_tables_say_what_the_objects_are():
     run = ps.simulate(TOPO, FLOWS, "fifo")
     assert "<tr><th>flows</th><td>2 flows</td><td>30KB</td></tr></table><div>starts: 1us to 3us</div>" in FLOWS._repr_html_()
-    assert "<pre>star: 3 hosts" in TOPO._repr_html_()
+    assert '<pre style="font-family: monospace">star: 3 hosts' in TOPO._repr_html_()
     assert repr(run.frames) == f"<Frames: {', '.join(run.frames)}>" and "flows, switches, ports" in repr(run.frames)
     once = ps.flow_list(TOPO, [(0, 1, "10KB", "1us"), (2, 1, "20KB", "1us")])
     assert "<div>starts: 1us</div>" in once._repr_html_()
