@@ -1,6 +1,7 @@
 """The documentation as a site: `sphinx-build -W docs site` (pip install '.[docs]'), then open site/index.html."""
 
 import re
+import sys
 import tomllib
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +17,7 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]  # pages of notebooks
 default_role = "code"  # docstrings write `name`
 # tests/docs/test_site.py checks every link of the pages as built, with <a id> anchors, of which MyST knows nothing
 suppress_warnings = ["myst.xref_missing"]
@@ -70,7 +72,16 @@ def write_verdicts(app: Any) -> None:
     write(ROOT / "docs/verdicts")
 
 
+def write_notebooks(app: Any) -> None:
+    """The pages of examples/notebooks, with what their cells show."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    from notebooks import write
+
+    write(ROOT / "docs/notebooks")
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", write_verdicts)
+    app.connect("builder-inited", write_notebooks)
     app.add_lexer("csv", CsvLexer)
     app.connect("autodoc-process-docstring", keep_listings)

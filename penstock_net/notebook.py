@@ -16,4 +16,4 @@ def lines(text: str) -> str:
     """Lines that are aligned."""
     from html import escape
 
-    return f"<pre>{escape(text)}</pre>"
+    return f'<pre style="font-family: monospace">{escape(text)}</pre>'

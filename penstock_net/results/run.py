@@ -157,6 +157,9 @@ class Frames(Mapping[str, pl.DataFrame]):
     def __init__(self, frames: Mapping[str, pl.DataFrame | Samples]) -> None:
         self._frames = frames
 
+    def __repr__(self) -> str:
+        return f"<Frames: {', '.join(self)}>"
+
     def __getitem__(self, name: str) -> pl.DataFrame:
         found = self._frames[name]
         return found.whole if isinstance(found, Samples) else found

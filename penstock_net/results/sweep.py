@@ -7,6 +7,7 @@ sweep.over_seeds("short_p99")                mean and 95 % interval per scheme a
 sweep.over_seeds("p99.9 slowdown of flows < 10KB", hops=lambda run: run.summary["packet_hops"])
 sweep.table("short_p99", form="latex")       the same as a table to print
 sweep.slowdown(99)                           the same for the slowdown by flow size
+sweep.run(scheme="bfc", seed=1)              one of its runs
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -233,6 +234,21 @@ class Sweep:
                 raise SpecError("no run of the sweep has it", path=name, value=missing[0], remedy=nearest(missing[0], known))
             runs = runs.filter(pl.col(name).is_in(wanted))
         return Sweep(self.path, runs, self.parameters)
+
+    def run(self, **values: Any) -> Run:
+        """The only run with these values, given as in `where`: `run(scheme="bfc", load=0.7, seed=1)`.
+
+        SpecError: more than one has them; the run is missing; as `where`.
+        """
+        chosen = self.where(**values)
+        varied = [name for name in (*self.parameters, SCHEME, SEED) if chosen.runs[name].n_unique() > 1]
+        if varied:
+            known = ", ".join(map(str, chosen.runs[varied[0]].unique(maintain_order=True)[:4]))
+            said = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            raise SpecError(f"{len(chosen)} runs have it", path="run", value=said, remedy=f"say which {varied[0]}: {known}")
+        for _, run in chosen:
+            return run
+        raise SpecError("is not in the folder of the sweep", path="run", value=chosen.runs[KEY][0], remedy="repeat the sweep")
 
     def parameter(self, name: str, known: Sequence[str] | None = None) -> str:
         """The parameter (or one of `known`) of this name, or whose name ends so.  SpecError: there is none, or more than one."""

@@ -10,7 +10,7 @@ import polars as pl
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.identity import made_by_another
 from penstock_net.inputs import as_path
-from penstock_net.progress import Count
+from penstock_net.progress import Count, is_notebook
 from penstock_net.report import tables
 from penstock_net.results.run import Run
 from penstock_net.results.rundir import check_writable, damage, is_run, is_whole, locked, recover, runs_below, summary_of
@@ -48,7 +48,7 @@ def sweep(
     on        where to simulate: "local", "dask://HOST:PORT", "slurm", "kubernetes"
     workers   local: processes, by default one per core
     force     allow a load above 1
-    progress  a line for each run that has ended, on standard error, and a bar
+    progress  a line for each run that has ended, on standard error, and a bar; in a notebook the bar alone
 
     Ctrl-C raises KeyboardInterrupt: the same call goes on where it was.
     SpecError: nothing varies, no such key, bad values.  SweepFailed: some runs failed; the others are in `out`.
@@ -100,7 +100,9 @@ def execute(
         wrong = {point.key: damage(out / point.key) for point in points if is_run(out / point.key)}
         todo = {point.key: point for point in points if wrong.get(point.key, "no run")}
         finished = len(points) - len(todo)
-        tell(f"{len(points)} runs, {finished} of them finished before")
+        lines = not is_notebook()  # there the bar says it
+        if lines:
+            tell(f"{len(points)} runs, {finished} of them finished before")
         for damaged in filter(None, wrong.values()):
             tell(f"{damaged}; it runs again")
         if others := _of_other_code(points, out):
@@ -111,7 +113,8 @@ def execute(
                 for job, problem in ended:
                     finished += not problem
                     state = f"failed: {problem}" if problem else "done"
-                    tell(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
+                    if lines or problem:
+                        tell(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
                     count.show(finished)
                     if problem:
                         failed.append(problem)

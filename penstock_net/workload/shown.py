@@ -13,4 +13,4 @@ def as_html(classes: Sequence[str], class_id: np.ndarray, sizes: np.ndarray, sta
     counts, totals = np.bincount(class_id, minlength=len(classes)), np.bincount(class_id, sizes, len(classes))
     rows = [(name, f"{n:,} flows", format_size(float(f"{total:.4g}"))) for name, n, total in zip(classes, counts, totals)]
     starts = [format_time(float(f"{time:.4g}")) for time in start_ps[[0, -1]].tolist()] if len(start_ps) else []
-    return block("Flows", rows, [f"starts: {' to '.join(starts)}"] if starts else [])
+    return block("Flows", rows, [f"starts: {' to '.join(dict.fromkeys(starts))}"] if starts else [])

@@ -12,8 +12,12 @@ from blocks import blocks, run_page
 from penstock_papers.pages import papers
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GENERATED = {ROOT / "docs/verdicts" / f"{name}.md" for name in (*papers(), "changes")}  # with the site, see test_site.py
+NOTEBOOKS = ROOT / "docs/notebooks"  # their pages: run by unit/test_notebook.py
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != NOTEBOOKS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+# Made with the site, see test_site.py
+GENERATED = {ROOT / "docs/verdicts" / f"{name}.md" for name in (*papers(), "changes")}
+GENERATED |= {NOTEBOOKS / f"{path.stem}.md" for path in (ROOT / "examples/notebooks").glob("*.ipynb")}
 NOTES = ("file", "skip", "quick", "status", "output", "errors")
 
 

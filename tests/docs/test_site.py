@@ -78,6 +78,22 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
     assert "simulate" in (site / "searchindex.js").read_text()
 
 
+NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
+
+
+def test_notebooks_are_pages_with_what_their_cells_show(site):
+    for path in NOTEBOOKS:
+        page = Page(site / "notebooks" / f"{path.stem}.html")
+        text = (site / "notebooks" / f"{path.stem}.html").read_text()
+        pictures = [link for link in page.loaded if f"{path.stem}-" in link]
+        assert pictures and all((site / "notebooks" / link).resolve().exists() for link in pictures)
+        assert '<div class="output docutils container">' in text and '<table border="1" class="dataframe">' in text
+        assert any(link.endswith(".ipynb") for link in page.links) and not [link for link in page.loaded if outside(link)]
+        inside = [unquote(link).partition("#")[0] for link in page.links if not outside(link)]
+        assert not [link for link in inside if link and not (site / "notebooks" / link).resolve().exists()]
+        assert not re.search(r"/(tmp|home|root|usr|work)/", text), "nothing of the machine"
+
+
 def test_compiled_modules_are_in_the_api_reference(pages):
     anchors = next(page.anchors for path, page in pages.items() if path.name == "api.html")
     public = {"penstock_net.simulate", "penstock_net.Run.slowdown", "penstock_net.vswitch.memory.region.Region.receive"}

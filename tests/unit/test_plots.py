@@ -210,9 +210,25 @@ def test_the_window_is_drawn_and_the_drain_is_grey(recorded: list[Run]):
     assert not canvas.outside([run], start, end) and "grey" not in canvas.time_caption([run], start, end)
     early = replace(run, summary=run.summary | {"window_ns": [start, end / 2]})
     assert canvas.outside([run, early], 0, end) == [] and "windows differ" in plots.buffer_cdf(run, early)._supxlabel.get_text()
+    later = replace(run, summary=run.summary | {"window_ns": [start + 1, end]})  # as with another seed
+    assert run.summary["window"] == "arrivals" and canvas.window_text([run, later]).startswith(
+        "arrivals, from the first flow to "
+    )
+    assert "windows differ" in canvas.window_text([run, replace(later, summary=later.summary | {"window": "given"})])
+    assert "windows differ" in canvas.window_text([run, replace(later, summary=later.summary | {"interrupted": True})])
     before = replace(run, summary={key: value for key, value in run.summary.items() if key != "window_ns"})
     assert "no measurement window" in plots.buffer_cdf(before)._supxlabel.get_text()
     assert plots.buffer_cdf(before).axes[0].get_lines()[0].get_xdata().max() == run.switches["buffer_bytes"].max() / 1e6
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_titles_of_axes_are_not_cut_off(recorded: list[Run], count):
+    for kind in (plots.port, plots.link_rate, plots.timeseries):
+        figure = kind(*recorded[:count])
+        figure.draw_without_rendering()
+        titles = [panel.yaxis.label for panel in figure.axes] + [figure._supylabel] * bool(figure._supylabel)
+        boxes = [title.get_window_extent() for title in titles if title.get_text()]
+        assert boxes and all(box.y0 >= 0 and box.y1 <= figure.bbox.height for box in boxes), kind.__name__
 
 
 def test_a_long_drain_is_cut_unless_it_is_asked_for(recorded: list[Run]):

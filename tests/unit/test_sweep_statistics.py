@@ -159,6 +159,16 @@ def test_a_sweep_has_any_statistic_by_name(swept):
     assert swept.over_seeds(Statistic(99.9, size="< 10KB"))["mean"].to_list() == table["mean"].to_list()[4:]
 
 
+def test_one_run_of_a_sweep(swept):
+    for row, run in swept:
+        values = {"load": row["workload.0.load"], "scheme": row["scheme"], "seed": row["seed"]}
+        assert swept.run(**values) == run and swept.run(**values).summary["seed"] == row["seed"]
+    with pytest.raises(SpecError, match=r"2 runs have it; say which workload\.0\.load: 0\.4, 0\.8"):
+        swept.run(scheme="bfc", seed=1)
+    with pytest.raises(SpecError, match='scheme = "none": no run of the sweep has it'):
+        swept.run(scheme="none", seed=1)
+
+
 def test_a_sweep_has_any_statistic_by_a_function(swept):
     def first_seed(run):
         return run.summary["seed"]

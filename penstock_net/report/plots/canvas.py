@@ -5,6 +5,7 @@ Functions that draw into axes that somebody else made are to be called within `a
 
 import textwrap
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def panels_over_time(
     if len(axes) > 1:
         figure.supylabel(label, fontsize=current().rc["axes.labelsize"])
     else:
-        axes[0].set_ylabel(label)
+        axes[0].set_ylabel(label.replace(", ", ",\n"))  # one line is longer than a panel is high
 
 
 def legend(figure: "Figure", axes: "Axes", least: int = 2) -> None:
@@ -221,10 +222,13 @@ def log_axis(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)
 
 
 def window_text(runs: Sequence[Run]) -> str:
-    """The measurement window of the runs for a caption."""
+    """The measurement window of the runs for a caption. That of arrivals begins with the first flow, which the seed decides."""
     texts = {"whole run, no measurement window" if run.window is None else run.window_text for run in runs}
     if len(texts) == 1:
         return texts.pop()
+    ends = {run.window[1] if run.window and run.summary.get("window") == "arrivals" else None for run in runs}
+    if len(ends) == 1 and (end := ends.pop()) is not None and not any(run.interruption for run in runs):
+        return f"arrivals, from the first flow to {format_time(Fraction(end) * 1000)}"
     return "; ".join(["measurement windows differ", *(f"{run.label}: {run.interruption}" for run in runs if run.interruption)])
 
 
