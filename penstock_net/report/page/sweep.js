@@ -27,12 +27,12 @@ function drawSlowdown() {
     drawn.push(curve);
     bands.push({ type: "scatter", mode: "lines", fill: "toself", fillcolor: curve.colour, opacity: 0.18, line: { width: 0 }, hoverinfo: "skip",
       x: [...x, ...[...x].reverse()], y: [...high, ...[...low].reverse()] });
-    lines.push({ ...line(curve), x, y, customdata: low.map((value, i) => [value, high[i], n[i]]),
-      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{x:.3s}B<br>FCT slowdown: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>%{customdata[2]} runs<extra></extra>" });
+    lines.push({ ...line(curve), x, y, text: x.map(bytesText), customdata: low.map((value, i) => [value, high[i], n[i]]),
+      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{text}<br>FCT slowdown: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>%{customdata[2]} runs<extra></extra>" });
   });
   const text = `FCT slowdown (${data.statistics[element("statistic").value]})`;
   const plan = { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
-    xaxis: axis(`Flow size, ${element("class").selectedOptions[0].text}`, true, true), yaxis: axis(text, true) };
+    xaxis: axis(`Flow size, ${element("class").selectedOptions[0].text}`, true, true, lines.flatMap((one) => one.x)), yaxis: axis(text, true) };
   plan.yaxis.range = logRange([...bands, ...lines].flatMap((one) => one.y));
   Plotly.react("slowdown-plot", [...bands, ...lines], plan, OPTIONS);
   legend("slowdown-legend", drawn);
