@@ -59,12 +59,13 @@ def waited_for(found: dict[str, Any] | None, what: str = "it") -> str:
     parts = [f"{late}, {ends}"]
     behind, paused = found["pair_behind_ns"], found["pair_paused_ns"]
     parts += [f"{_short(behind)} of it behind earlier ones of their connection"] * (behind > 0)
-    parts.append(f"paused at the sender for {_short(paused)}" if paused else "never paused at the sender")
+    parts += [f"their flows were paused at the sender for {_short(paused)}"] * (paused > 0)
     if found["port"] is not None:
         port = f"busiest port on their path: {found['port']}, sending {100 * found['utilization']:.2g} % of the run"
-        port += f", paused {_short(found['port_paused_ns'])}" * (found["port_paused_ns"] > 0)
         longest = found["max_queue_bytes"]
         parts.append(port + f", longest queue {format_size(float(f'{longest:.3g}'))}" * (longest > 0))
+    stopped = found["paused_port"]
+    parts.append(f"port paused longest: {stopped}, {_short(found['paused_port_ns'])}" if stopped else "no port of it was paused")
     return "; ".join(parts)
 
 

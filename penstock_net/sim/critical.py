@@ -24,9 +24,11 @@ def add_waits(training: dict[str, Any], outcome: Outcome, start: np.ndarray, bus
     src, dst, messages    ranks whose messages have most of late_ns, and how many of them are in the chain
     pair_late_ns          how late these were, and of that
     pair_behind_ns        what they waited for earlier messages of their connection
-    pair_paused_ns        how long their flows were paused at the sender
-    port                  the busiest one on their path, from its host on; null: their packets may take several paths. Of it
-    utilization, port_paused_ns, max_queue_bytes: the share of the run for which it sent, and of the whole run
+    pair_paused_ns        how long queues of their flows were paused at the sender, by schemes that pause flows
+    port                  the busiest one on their path, from its host on; null: their packets may take several paths
+    utilization, max_queue_bytes  of this port: the share of the run for which it sent, and its longest queue in the run
+    paused_port           the one on their path (of several: of the sender) that was paused longest as a whole; null: none was
+    paused_port_ns        for how long, in the run
     """
     chains = Chains(outcome, start, busy)
     found = {(row["job"], row["iteration"]): chains.of(row["job"], row["iteration"]) for row in training["iterations"]}
@@ -124,28 +126,39 @@ class Chains:
             "dst": rank.get(dst),
             "messages": len(own),
             "pair_late_ns": sum(late[number] for number in own) / 1000,
-            "pair_behind_ns": sum(self.behind.get(number, 0) for number in own) / 1000,
+            "pair_behind_ns": sum(min(late[number], self.behind.get(number, 0)) for number in own) / 1000,
             "pair_paused_ns": int(self.outcome.per_flow["paused"][own].sum()) / 1000,
-            **self._port(max(own, key=lambda number: late[number]), src, dst),
+            **self._ports(max(own, key=lambda number: late[number]), src, dst),
         }
 
-    def _port(self, number: int, src: int, dst: int) -> dict[str, Any]:
-        """The busiest port on the path of a message; of none if packets may take others."""
-        settings, phases = self.outcome.settings, self.outcome.phases
-        topo, composition = settings.topo, self.outcome.composition
+    def _ports(self, number: int, src: int, dst: int) -> dict[str, Any]:
+        """Of the ports on the path of a message: the busiest one, and the one that was paused longest."""
+        path = self._path(number, src, dst)
+        topo, ports = self.outcome.settings.topo, self.outcome.ports
+        links = path or [(src, port) for port in range(int(topo.first_port[src + 1] - topo.first_port[src]))]
+        places = np.array([topo.first_port[node] + port for node, port in links])
+        paused = ports["paused_ps"][places]
+        longest, busiest = int(paused.argmax()), int(self.busy[places].argmax())
+        found: dict[str, Any] = dict.fromkeys(("port", "utilization", "max_queue_bytes"))
+        if path:
+            queue = self.outcome.phases.port_maxima("max_queue_bytes")[places[busiest]]
+            found = {
+                "port": self._name(path[busiest]),
+                "utilization": float(self.busy[places[busiest]]),
+                "max_queue_bytes": int(queue),
+            }
+        where = self._name(links[longest]) if paused[longest] else None
+        return found | {"paused_port": where, "paused_port_ns": int(paused[longest]) / 1000}
+
+    def _name(self, port: tuple[int, int]) -> str:
+        return f"{self.outcome.settings.topo.names[port[0]]}:{port[1]}"
+
+    def _path(self, number: int, src: int, dst: int) -> list[tuple[int, int]]:
+        """(node, port) of each hop of a message; none if its packets may take several paths."""
+        settings, composition = self.outcome.settings, self.outcome.composition
         several = composition.reordering or any("choose_path" in part.hooks for part in composition.parts)
         several = bool(several or composition.chooses_ports or settings.in_turn or settings.reductions)
-        if several or settings.paths is not None or topo.changes:
-            return dict.fromkeys(("port", "utilization", "port_paused_ns", "max_queue_bytes"))
+        if several or settings.paths is not None or settings.topo.changes:
+            return []
         leaders = self.outcome.paths
-        path = topo.path_links(int(number if leaders is None else leaders[number]), src, dst, settings.seed)
-        places = np.array([topo.first_port[node] + port for node, port in path])
-        busy = self.busy[places]
-        busiest = int(busy.argmax())
-        node, port = path[busiest]
-        return {
-            "port": f"{topo.names[node]}:{port}",
-            "utilization": float(busy[busiest]),
-            "port_paused_ns": int(self.outcome.ports["paused_ps"][places[busiest]]) / 1000,
-            "max_queue_bytes": int(phases.port_maxima("max_queue_bytes")[places[busiest]]),
-        }
+        return settings.topo.path_links(int(number if leaders is None else leaders[number]), src, dst, settings.seed)

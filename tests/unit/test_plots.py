@@ -470,7 +470,7 @@ def test_the_table(tmp_path: Path):
     flows = RUNS[0].selected("!incast").drop_nulls("slowdown")
     assert frame["short_p99"][0] == pytest.approx(np.percentile(flows.filter(flows["bytes"] < 3000)["slowdown"], 99))
     text = tables.text(RUNS)
-    assert len(text.splitlines()) == 6 and max(map(len, text.splitlines())) <= 105
+    assert len(text.splitlines()) == 6 and max(map(len, text.splitlines())) <= 112
     nothing = Run(RUNS[0].flows.clear(), RUNS[0].switches, RUNS[0].ports)
     assert "-" in tables.text([nothing])
 
