@@ -9,6 +9,7 @@ from penstock_net.results import cells
 from penstock_net.results.cells import HEADINGS, show
 from penstock_net.results.limits import Limits
 from penstock_net.results.run import Run
+from penstock_net.units import format_time
 
 if TYPE_CHECKING:
     from penstock_net.results.printed import Printed
@@ -67,7 +68,16 @@ def window_note(runs: Sequence[Run]) -> str:
     windows = dict.fromkeys(run.window_text for run in runs)
     if len(windows) == 1:
         return f"measurement window: {next(iter(windows))}"
+    if _whole(runs):
+        ends = sorted(run.window[1] for run in runs if run.window)
+        first, last = (format_time(float(f"{end:.4g}") * 1000) for end in (ends[0], ends[-1]))
+        return f"measurement window: the whole of each run, which ended after {first} to {last}"
     return "measurement windows differ: " + "; ".join(f"{run.label}: {run.window_text}" for run in runs)
+
+
+def _whole(runs: Sequence[Run]) -> bool:
+    """Whether the window of each run is the run, from its start to its own end."""
+    return all(run.window and run.summary.get("window") == "run" and not run.interruption for run in runs)
 
 
 def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:

@@ -34,7 +34,7 @@ OF_JOB = {  # of a training job; " of " and its name follow: heading, title of a
 def note(limits: Limits = FIXED) -> str:
     """What the columns mean."""
     return (
-        f"slowdown = FCT / FCT alone in the empty network; {limits};\n"
+        f"slowdown = FCT / FCT alone in the empty network;{' ' if limits == FIXED else chr(10)}{limits};\n"
         "short, long and all: without incast, if there is other traffic; "
         "flows that started, buffers and pauses in the measurement window;\n"
         "drain: from its end to the end of the run"

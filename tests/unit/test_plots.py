@@ -330,7 +330,7 @@ def test_one_port(recorded: list[Run]):
     by_name, by_number = (plots.port(run, port=f"{node}:{busiest['port']}") for node in (names[busiest["node"]], busiest["node"]))
     assert by_name.axes[0].get_ylabel() == by_number.axes[0].get_ylabel() == figure.axes[0].get_ylabel()
     node, slot, queue = recorded[0].queues.filter(pl.col("bytes") == pl.col("bytes").max()).select("node", "port", "queue").row(0)
-    with pytest.raises(SpecError, match=r"queue = 77: was empty at every sample of .*; often used: "):
+    with pytest.raises(SpecError, match=r"queue = 77: was empty at every sample of .*; those that held packets most often: "):
         plots.port(recorded[0], port=f"{node}:{slot}", queue=77)
     queued = recorded[0].queues.filter((pl.col("node") == node) & (pl.col("port") == slot))
     one = plots.port(recorded[0], port=f"{node}:{slot}", queue=queue).axes[0]

@@ -225,6 +225,8 @@ def window_text(runs: Sequence[Run]) -> str:
     texts = {"whole run, no measurement window" if run.window is None else run.window_text for run in runs}
     if len(texts) == 1:
         return texts.pop()
+    if all(run.summary.get("window") == "run" and not run.interruption for run in runs):
+        return "the whole of each run"
     return "; ".join(["measurement windows differ", *(f"{run.label}: {run.interruption}" for run in runs if run.interruption)])
 
 
