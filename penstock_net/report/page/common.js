@@ -22,7 +22,7 @@ function axis(title, log, bytes, values = []) {
   if (log && bytes) { // powers of ten; more of them where a curve spans less than two
     const narrow = values.length && Math.max(...values) / Math.min(...values) < 100;
     const marks = SIZES.filter((size) => narrow || /^10*$/.test(String(size)));
-    Object.assign(kind, { tickvals: marks, ticktext: marks.map(bytesText) });
+    Object.assign(kind, { tickvals: marks, ticktext: marks.map(bytesText), minor: {} });
   }
   return { ...GRID, title: { text: title, standoff: 8 }, ...kind };
 }

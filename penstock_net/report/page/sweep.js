@@ -49,8 +49,8 @@ function drawAgainst() {
       error_y: { type: "data", symmetric: false, array: above, arrayminus: below, color: curve.colour, thickness: 1.3, width: 4 },
       hovertemplate: `<b>%{fullData.name}</b><br>${safe(x)}: %{x}<br>${safe(text)}: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<extra></extra>` };
   });
-  Plotly.react("against-plot", lines, { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
-    xaxis: { ...axis(safe(x)), type: against.numeric ? "linear" : "category" }, yaxis: { ...axis(safe(text)), rangemode: "tozero" } }, OPTIONS);
+  Plotly.react("against-plot", lines, { ...LAYOUT, margin: { l: text.length > 34 ? 76 : 62, r: 14, t: 28, b: 48 }, height: 300,
+    xaxis: { ...axis(safe(x)), type: against.numeric ? "linear" : "category" }, yaxis: { ...axis(text.length > 34 ? safe(text).replace(" (", "<br>(") : safe(text)), rangemode: "tozero" } }, OPTIONS);
   legend("against-legend", drawn);
 }
 
