@@ -41,7 +41,7 @@ LABELS = {  # of a statistic as an axis; the factor is from its value to the lab
     "short_p99": ("FCT slowdown, short flows (99th pct.)", 1.0),
     "long_p50": ("FCT slowdown, long flows (50th pct.)", 1.0),
     "long_p99": ("FCT slowdown, long flows (99th pct.)", 1.0),
-    "all_p99": ("FCT slowdown, all but incast (99th pct.)", 1.0),
+    "all_p99": ("FCT slowdown, all sizes (99th pct.)", 1.0),
     "incast_p99": ("FCT slowdown, incast (99th pct.)", 1.0),
     "max_buffer_bytes": ("Largest buffer (MB)", 1e-6),
     "pfc_pause_fraction": ("Port time paused by PFC (%)", 100.0),
