@@ -99,8 +99,8 @@ def command(
             loaded.check(given, topo, flows)
         for caution in (*cautions(topo), *sentences(topo)):
             say(f"warning: {caution}")
-        say(f"expected of each scheme: {Expected.of(topo, flows, loaded.host.mtu)}")
         typer.echo(loaded.complete().to_toml(), nl=False)
+        say(f"expected of each scheme: {Expected.of(topo, flows, loaded.host.mtu)}")
         return
     with _signals.as_ctrl_c():
         work = Work(loaded, out or _default(loaded), force, checkpoint)
