@@ -123,7 +123,7 @@ def quickstart(folder: Path) -> None:
     runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
     shutil.copy(folder / "slowdown.png", ROOT / "docs/images/quickstart.png")
     text = (ROOT / "README.md").read_text()
-    table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.window_note(runs)}\n{tables.NOTE}\n"
+    table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.window_note(runs)}\n{tables.note(runs)}\n"
     made = re.sub(r"\$ penstock run quickstart\n.*?\n(?=written to)", lambda _: table, text, count=1, flags=re.S)
     (ROOT / "README.md").write_text(made)
 

@@ -78,6 +78,7 @@ def command(
     from penstock_net.report import dictionary
     from penstock_net.results.run import Run
     from penstock_net.results.rundir import all_runs
+    from penstock_net.results.sweep import is_sweep
     from penstock_net.spec import presets
 
     for option, given in (("--headroom", headroom), ("--network", network)):
@@ -104,8 +105,9 @@ def command(
         remedy = f"penstock run {run} --dry-run shows it in full, explain --network {run} its network, "
         remedy += f"explain --headroom {run} its buffers"
         raise SpecError("is a spec, not a run directory", place=run, remedy=remedy)
-    if sweep := _varied(run):
-        typer.echo(sweep)
+    if is_sweep(run):
+        _explain_sweep(run)
+        return
     for number, path in enumerate(all_runs([run])):
         typer.echo(("\n" if number else "") + dictionary.text(Run.load(path)))
 
@@ -194,16 +196,26 @@ def _points(spec: str) -> Iterator[tuple[str, "Spec"]]:
         yield label, load_spec(sweep.path / row[KEY])
 
 
-def _varied(path: str) -> str:
-    """What varies in a sweep, and how many runs it has; "": it is none."""
-    from penstock_net.results.sweep import SCHEME, SEED, Sweep, is_sweep
+def _explain_sweep(path: str) -> None:
+    """What varies in a sweep, its means, what the columns of its table are, and which folder holds which run."""
+    from penstock_net.results.cells import heading
+    from penstock_net.results.sweep import FILE, KEY, SCHEME, SEED, Sweep
 
-    if not is_sweep(path):
-        return ""
     sweep = Sweep.load(path)
-    values = {name: sweep.runs[name].unique(maintain_order=True).to_list() for name in (*sweep.parameters, SCHEME, SEED)}
+    index = [*sweep.parameters, SCHEME, SEED]
+    values = {name: sweep.runs[name].unique(maintain_order=True).to_list() for name in index}
     varied = [f"{name} = {', '.join(map(str, each))}" for name, each in values.items() if len(each) > 1]
-    return f"{path}: a sweep of {sweep.runs.height} runs, {'; '.join(varied) or 'nothing varies'}\n"
+    typer.echo(f"{path}: a sweep of {sweep.runs.height} runs, {'; '.join(varied) or 'nothing varies'}\n")
+    typer.echo(sweep.table())
+    typer.echo(f"\n{FILE}   {sweep.runs.height:,} rows   a row per run")
+    for name in (*index, *sweep.statistics, KEY):
+        what = {SEED: "seed of every random stream", KEY: "the folder of the run", SCHEME: "the scheme"}.get(name)
+        what = what or ("what varies" if name in sweep.parameters else heading(name))
+        typer.echo(f"  {name:<32} {what}")
+    typer.echo("\nfolders")
+    for row in sweep.runs.iter_rows(named=True):
+        typer.echo(f"  {row[KEY]}  {', '.join(f'{name} = {row[name]}' for name in index)}")
+    typer.echo(f"next: penstock explain {Path(path) / str(sweep.runs[KEY][0])} describes the files of one of them")
 
 
 def _text(graph: "Backpressure", of_all: bool) -> str:

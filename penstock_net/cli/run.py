@@ -56,7 +56,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, say what it will cost, and print the full spec only.")
+    ] = False,
     table: _tables.Form = "text",
 ) -> None:
     """Simulate an experiment, one run per scheme; runs that are finished are not repeated.
@@ -81,6 +83,7 @@ def command(
     from penstock_net.spec import load_spec
     from penstock_net.topology.cautions import cautions
     from penstock_net.topology.outages import sentences
+    from penstock_net.workload.expected import Expected
 
     _tables.check(table)
     if seeds is not None:
@@ -97,6 +100,7 @@ def command(
         for caution in (*cautions(topo), *sentences(topo)):
             say(f"warning: {caution}")
         typer.echo(loaded.complete().to_toml(), nl=False)
+        say(f"expected of each scheme: {Expected.of(topo, flows, loaded.host.mtu)}")
         return
     with _signals.as_ctrl_c():
         work = Work(loaded, out or _default(loaded), force, checkpoint)

@@ -1,12 +1,16 @@
 """penstock sweep"""
 
+import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock_net.cli import _signals, _tables
 from penstock_net.errors import SpecError
+
+if TYPE_CHECKING:
+    from penstock_net.sweeps.points import Point
 
 
 def command(
@@ -46,6 +50,7 @@ def command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Allow a load above 1.")] = False,
     table: _tables.Form = "text",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run, with its flows, and list them only.")] = False,
 ) -> None:
     """Simulate every combination of parameter values and seeds; finished runs are not repeated.
 
@@ -81,6 +86,9 @@ def command(
     _tables.check_statistics(statistic)
     _check_sets(set_, axes)
     points = list(points_of(spec, axes, set_))
+    if dry_run:
+        _list(points, out, force)
+        return
     run_all = backend(on, workers)
     with _signals.as_ctrl_c():
         made, failed = execute(points, out, run_all, force)
@@ -88,6 +96,30 @@ def command(
         typer.echo(Sweep.load(out).table(*statistic, form=table))
     typer.echo(f"{made.height} of {len(points)} runs in {out / FILE}", err=table != "text")
     check(points, failed)
+
+
+def _list(points: "list[Point]", out: Path, force: bool) -> None:
+    """Check every run of a sweep, and print a line for each: what varies, its flows, its folder, whether it is there."""
+    from penstock_net.results.rundir import is_whole
+    from penstock_net.spec import parse_spec
+    from penstock_net.workload.expected import Expected
+
+    total = None
+    for point in points:
+        loaded = parse_spec(tomllib.loads(point.toml))
+        topo = loaded.build_topology()
+        flows = loaded.build_flows(topo, force)
+        for given in loaded.schemes:
+            loaded.check(given, topo, flows)
+        expected = Expected.of(topo, flows, loaded.host.mtu)
+        done = is_whole(out / point.key)
+        if not done:
+            total = expected if total is None else total + expected
+        state = "finished before" if done else str(expected)
+        seed = "" if "run.seed" in point.values else f"  seed={point.seed}"
+        typer.echo(f"{point.label()}{seed}  {out / point.key}  {state}")
+    rest = f"to simulate: {total}" if total else "nothing is left to simulate"
+    typer.echo(f"{len(points)} runs; {rest}")
 
 
 def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:

@@ -13,7 +13,9 @@ from penstock_net.results.run import Run
 from penstock_net.units import format_time
 
 # keys of a spec: what a comparison is about, what the results do not depend on, what was recorded besides
-NOT_COMPARED = re.compile(r"scheme\b|run\.threads$|measure\.(?!window|warmup|sample)")
+# (a scheme's own file is the scheme)
+NOT_COMPARED = re.compile(r"scheme\b|run\.threads$|measure\.(?!window|warmup|sample)|inputs\..*\.py$")
+BY_SCHEME = re.compile(r"host\.")  # what a spec leaves out of these is as the scheme's preset has it
 
 
 class Difference(NamedTuple):
@@ -32,13 +34,18 @@ def differences(runs: Sequence[Run]) -> list[Difference]:
     settings = [dict(_settings(run, specs)) for run in runs]
     keys = list(dict.fromkeys(key for one in settings for key in one))
     found = [Difference(key, [one.get(key, "-") for one in settings]) for key in keys]
-    found = [difference for difference in found if len(set(difference.values)) > 1]
+    found = [difference for difference in found if len(_compared(difference)) > 1]
     if not (specs and found):
         for key, values in (("network", [_network(run) for run in runs]), ("flows", [_flows(run) for run in runs])):
             if len(set(values)) > 1:
                 first = list(dict.fromkeys(values))
                 found.append(Difference(key, [f"{key} {first.index(value) + 1}" for value in values]))
     return found
+
+
+def _compared(difference: Difference) -> set[str]:
+    """The values that are compared: not that a scheme decides a setting."""
+    return set(difference.values) - ({"-"} if BY_SCHEME.match(difference.key) else set())
 
 
 def _settings(run: Run, specs: bool) -> Iterator[tuple[str, str]]:

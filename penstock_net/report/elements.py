@@ -52,12 +52,15 @@ def options(choices: dict[str, str], chosen: str) -> str:
     )
 
 
-def figure(name: str, caption: str, numbers: Table, missing: tuple[str, ...] = ()) -> str:
-    """A place for a figure, with its numbers in a table below it."""
+def figure(name: str, caption: str, numbers: Table, missing: tuple[str, ...] = (), kind: str = "") -> str:
+    """A place for a figure, with its numbers in a table below it; kind: "wide", or "empty": there is nothing to draw."""
     notes = "".join(f'<p class="quiet">{escape(text)}</p>' for text in missing)
     shown = escape(caption)
+    if kind == "empty":
+        return f'<figure id="{name}"><figcaption>{shown}</figcaption>{notes}</figure>'
     return (
-        f'<figure id="{name}" aria-labelledby="{name}-caption"><figcaption id="{name}-caption">{shown}</figcaption>'
+        f'<figure id="{name}" class="{kind}" aria-labelledby="{name}-caption">'
+        f'<figcaption id="{name}-caption">{shown}</figcaption>'
         f'<div class="plot script" id="{name}-plot" role="group" aria-label="{shown}; the numbers are in the table below">'
         f"</div>{notes}<details><summary>Numbers</summary>{table(numbers, caption)}</details></figure>"
     )

@@ -55,13 +55,18 @@ class Figure:
     caption: str
     x: str
     y: str
-    kind: Literal["points", "steps", "line", "bars"]
+    kind: Literal["points", "steps", "line", "bars", "spans"]
     variants: dict[str, list[Curve | None]]
     table: Table
     missing: list[str] = field(default_factory=list)
     log_x: bool = False
     log_y: bool = False
     bytes_x: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no run has a curve."""
+        return not any(curve for curves in self.variants.values() for curve in curves)
 
     def data(self) -> dict[str, Any]:
         """What the script needs, for JSON."""

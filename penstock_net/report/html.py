@@ -15,6 +15,7 @@ from penstock_net.files import write_file
 from penstock_net.report import elements, figures, jobs, pause_data, plots, tables
 from penstock_net.report.differences import differences
 from penstock_net.report.figures import Table
+from penstock_net.report.timelines import timelines
 from penstock_net.results.columns import SUMMARY
 from penstock_net.results.run import Run
 from penstock_net.units import format_size, format_time
@@ -25,13 +26,13 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
     """The page as text; clock: as in Run.slowdown.  SpecError: no run is given, or no such clock."""
     if not runs:
         raise SpecError("nothing to report: give at least one run")
-    made = figures.figures(runs, clock)
+    made = [*figures.figures(runs, clock), *timelines(runs)]
     pauses = pause_data.views(runs)
-    note = tables.SENDER_NOTE if clock == "sender" else tables.NOTE
+    note = tables.note(runs, clock)
     subtitle = f"{len(runs)} run{'s' * (len(runs) > 1)}; {tables.window_note(runs)}; report by penstock {version()}"
     data = {
         "runs": [{"label": run.label, **look} for run, look in zip(runs, looks(runs))],
-        "figures": [figure.data() for figure in made],
+        "figures": [figure.data() for figure in made if not figure.is_empty],
         "statistics": figures.STATISTICS,
         "networks": [view.data() for view in pauses],
     }
@@ -43,7 +44,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         statistics=elements.options(figures.STATISTICS, "p99"),
         comparison=_comparison(runs, clock) + _jobs(runs),
         note=escape(note),
-        figures="\n".join(elements.figure(each.name, each.caption, each.table, tuple(each.missing)) for each in made),
+        figures="\n".join(map(_figure, made)),
         pauses=_pauses(pauses),
         runs=_runs(runs),
     )
@@ -72,13 +73,26 @@ def _warnings(runs: Sequence[Run]) -> list[str]:
     ]
 
 
+def _figure(each: figures.Figure) -> str:
+    kind = "empty" if each.is_empty and each.missing else "timeline" if each.kind == "spans" else ""
+    return elements.figure(each.name, each.caption, each.table, tuple(each.missing), kind)
+
+
 def _jobs(runs: Sequence[Run]) -> str:
-    """The steps of training jobs; nothing if there are none."""
+    """The steps and operations of training jobs; nothing if there are none."""
     made = jobs.printed(runs)
     if made is None:
         return ""
-    shown = elements.table(Table(made.heads, made.rows), "Training: steps by job")
-    return f'<h3>Training: steps by job</h3>\n{shown}\n<p class="quiet">{escape(jobs.NOTE)}</p>\n'
+    notes = "".join(f'<p class="quiet">{escape(note)}</p>\n' for note in made.notes)
+    parts = [
+        f"<h3>Training: steps by job</h3>\n{elements.table(Table(made.heads, made.rows), 'Training: steps by job')}\n{notes}"
+    ]
+    for title, table in (("Training: every step", jobs.steps(runs)), ("Training: operations", jobs.operations(runs))):
+        if table.rows:
+            opened = " open" * (len(table.rows) <= 20)
+            shown = elements.table(table, title, "text")
+            parts.append(f"<details{opened}><summary>{title}</summary>{shown}</details>\n")
+    return "".join(parts)
 
 
 def _differences(runs: Sequence[Run]) -> str:
@@ -98,8 +112,9 @@ def _differences(runs: Sequence[Run]) -> str:
 
 def _comparison(runs: Sequence[Run], clock: str) -> str:
     values = tables.comparison(runs, clock)
-    rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS] for cells in values.iter_rows(named=True)]
-    return elements.table(Table(list(tables.HEADINGS.values()), rows, list(range(len(runs)))), "Comparison of the runs")
+    heads = tables.headings(values)
+    rows = [[tables.show(key, cells[key]) for key in heads] for cells in values.iter_rows(named=True)]
+    return elements.table(Table(list(heads.values()), rows, list(range(len(runs)))), "Comparison of the runs")
 
 
 def _pauses(views: Sequence[pause_data.PauseView]) -> str:

@@ -40,7 +40,7 @@ def page(sweep: Sweep, title: str = "penstock report") -> str:
         "curves": _curves(sweep, lines, varied),
         "slowdown": read.curves(lines),
         "against": {x: _against(sweep, x, varied) for x in varied or [SCHEME]},
-        "axes": {name: axis_of(name)[0] for name in statistics},
+        "axes": {name: axis_of(name, sweep.limits)[0] for name in statistics},
     }
     band = f"; band: {INTERVAL}" * sweep.has_intervals
     bars = f"; bars: {INTERVAL}" * sweep.has_intervals
@@ -52,10 +52,10 @@ def page(sweep: Sweep, title: str = "penstock report") -> str:
         classes=elements.options(read.classes, next(iter(read.classes))),
         statistics=elements.options(figures.STATISTICS, "p99"),
         comparison=elements.table(sweeps.table(sweep), "Comparison: means over the seeds"),
-        note=escape(f"{NOTE}; {cells.NOTE}"),
+        note=escape(f"{NOTE}; {cells.note(sweep.limits)}"),
         slowdown=elements.figure("slowdown", slowdown, read.table(lines)),
         x=elements.options({x: x for x in varied or [SCHEME]}, (varied or [SCHEME])[0]),
-        y=elements.options({name: cells.HEADINGS[name] for name in statistics}, DRAWN if DRAWN in statistics else statistics[0]),
+        y=elements.options({name: cells.heading(name) for name in statistics}, DRAWN if DRAWN in statistics else statistics[0]),
         bars=escape(f"A statistic against a parameter{bars}"),
         runs=elements.table(_all(sweep), "Every run of the sweep"),
         spec=read.spec,
@@ -188,7 +188,7 @@ def _choice(sweep: Sweep, number: int, name: str) -> str:
 def _all(sweep: Sweep) -> Table:
     """A row per run, the folder first."""
     numbers, names = sweeps.schemes(sweep), columns(sweep)
-    made = Table(["folder", *sweep.parameters, "scheme", "seed", *(cells.HEADINGS[name] for name in names)])
+    made = Table(["folder", *sweep.parameters, "scheme", "seed", *map(cells.heading, names)])
     for row in sweep.runs.iter_rows(named=True):
         keys = [str(row[name]) for name in (KEY, *sweep.parameters, SCHEME, SEED)]
         made.rows.append([*keys, *(cells.show(name, row[name]) for name in names)])

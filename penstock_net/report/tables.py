@@ -5,20 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock_net.results.cells import HEADINGS, NOTE, show
-from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
+from penstock_net.results import cells
+from penstock_net.results.cells import HEADINGS, show
+from penstock_net.results.limits import Limits
+from penstock_net.results.run import Run
+from penstock_net.units import format_time
 
 if TYPE_CHECKING:
     from penstock_net.results.printed import Printed
 
-SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
-
 
 def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
-    """A row per run: slowdown of short and long flows (without incast), buffer (B), pauses, drops, hops/s, wall (s).
+    """A row per run: slowdown of short, long and all flows but incast, and of incast; buffer (B), pauses, drops, speed.
 
-    clock: of the slowdowns, as in Run.slowdown.
+    clock: of the slowdowns, as in Run.slowdown.  What is short and long is the same for all of them: `limits.Limits.of_runs`.
     """
+    limits = Limits.of_runs(runs)
     schema = {
         key: pl.String
         if key == "scheme"
@@ -27,24 +29,29 @@ def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
         else pl.Float64
         for key in HEADINGS
     }
-    return pl.DataFrame([row(run, clock) for run in runs], schema=schema)
+    return pl.DataFrame([row(run, limits, clock) for run in runs], schema=schema)
 
 
-def row(run: Run, clock: str = "receiver") -> dict[str, Any]:
-    """The values of one run by the keys of HEADINGS; None: not available."""
-    flows = run.by_clock(run.selected(run.background()), clock)
-    everything = run.by_clock(run.selected(), clock)["slowdown"]
+def row(run: Run, limits: Limits | None = None, clock: str = "receiver") -> dict[str, Any]:
+    """The values of one run by the keys of HEADINGS; None: not available.  limits: by default those of this run alone."""
+    limits = limits or Limits.of_runs([run])
+    every = run.by_clock(run.selected(), clock)
+    background = run.background()
+    flows = every if background is None else every.filter(pl.col("class").cast(pl.String).is_in(background))
+    everything = every["slowdown"]
     finished = everything.drop_nulls()
+    incast = every["slowdown"].filter(every["class"].cast(pl.String).str.starts_with("incast"))
     parts = {
-        "short": flows["slowdown"].filter(flows["bytes"] < SHORT_BYTES).drop_nulls(),
-        "long": flows["slowdown"].filter(flows["bytes"] > LONG_BYTES).drop_nulls(),
+        "short": flows["slowdown"].filter(flows["bytes"] <= limits.short).drop_nulls(),
+        "long": flows["slowdown"].filter(flows["bytes"] >= limits.long).drop_nulls(),
     }
     slowdowns = {f"{name}_p{p}": part.quantile(p / 100, "linear") for name, part in parts.items() for p in (50, 99)}
     summary = run.summary
     return {
         "scheme": run.label,
         **slowdowns,
-        "all_p99": finished.quantile(0.99, "linear"),
+        "all_p99": flows["slowdown"].drop_nulls().quantile(0.99, "linear"),
+        "incast_p99": incast.drop_nulls().quantile(0.99, "linear"),
         "max_buffer_bytes": summary.get("max_buffer_bytes"),
         "pfc_pause_fraction": summary.get("pfc_pause_fraction"),
         "drain_ns": summary.get("drain", {}).get("ns"),
@@ -61,7 +68,16 @@ def window_note(runs: Sequence[Run]) -> str:
     windows = dict.fromkeys(run.window_text for run in runs)
     if len(windows) == 1:
         return f"measurement window: {next(iter(windows))}"
+    if _whole(runs):
+        ends = sorted(run.window[1] for run in runs if run.window)
+        first, last = (format_time(float(f"{end:.4g}") * 1000) for end in (ends[0], ends[-1]))
+        return f"measurement window: the whole of each run, which ended after {first} to {last}"
     return "measurement windows differ: " + "; ".join(f"{run.label}: {run.window_text}" for run in runs)
+
+
+def _whole(runs: Sequence[Run]) -> bool:
+    """Whether the window of each run is the run, from its start to its own end."""
+    return all(run.window and run.summary.get("window") == "run" and not run.interruption for run in runs)
 
 
 def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:
@@ -75,8 +91,19 @@ def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> s
     return f"{first}\n\n{steps.show(form)}" if steps else first
 
 
+def note(runs: Sequence[Run], clock: str = "receiver") -> str:
+    """What the columns mean, in three lines."""
+    text = cells.note(Limits.of_runs(runs))
+    return text if clock == "receiver" else text.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
+
+
+def headings(frame: pl.DataFrame) -> dict[str, str]:
+    """The columns that are shown of the comparison, with their headings: without that of incast where there is none."""
+    return {key: text for key, text in HEADINGS.items() if key != "incast_p99" or frame[key].null_count() < frame.height}
+
+
 def _notes(runs: Sequence[Run], clock: str) -> list[str]:
-    return [window_note(runs), NOTE if clock == "receiver" else SENDER_NOTE]
+    return [window_note(runs), note(runs, clock)]
 
 
 def printed(runs: Sequence[Run], clock: str = "receiver") -> "Printed":
@@ -84,14 +111,17 @@ def printed(runs: Sequence[Run], clock: str = "receiver") -> "Printed":
     from penstock_net.results.printed import Printed
 
     frame = comparison(runs, clock)
-    rows = [[show(key, cells[key]) for key in HEADINGS] for cells in frame.iter_rows(named=True)]
-    return Printed(list(HEADINGS.values()), rows, frame, _notes(runs, clock))
+    heads = headings(frame)
+    rows = [[show(key, values[key]) for key in heads] for values in frame.iter_rows(named=True)]
+    return Printed(list(heads.values()), rows, frame, _notes(runs, clock))
 
 
 def text(runs: Sequence[Run], clock: str = "receiver") -> str:
     """The table in plain text, aligned, two lines of headings."""
-    body = [[show(key, cells[key]) for key in HEADINGS] for cells in comparison(runs, clock).iter_rows(named=True)]
-    heads = [heading.rpartition(" ")[::2] for heading in HEADINGS.values()]
+    frame = comparison(runs, clock)
+    columns = headings(frame)
+    body = [[show(key, values[key]) for key in columns] for values in frame.iter_rows(named=True)]
+    heads = [heading.rpartition(" ")[::2] for heading in columns.values()]
     rows = [[above for above, _ in heads], [below for _, below in heads], *body]
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)

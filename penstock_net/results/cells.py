@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock_net.results.run import LONG_BYTES, SHORT_BYTES
+from penstock_net.results.limits import FIXED, Limits
 from penstock_net.units import format_size, format_time
 
 HEADINGS = {
@@ -12,6 +12,7 @@ HEADINGS = {
     "long_p50": "long p50",
     "long_p99": "long p99",
     "all_p99": "all p99",
+    "incast_p99": "incast p99",
     "max_buffer_bytes": "max buffer",
     "pfc_pause_fraction": "PFC paused",
     "drain_ns": "drain",
@@ -21,14 +22,29 @@ HEADINGS = {
     "packet_hops_per_s": "hops /s",
     "wall_s": "wall",
 }
-NOTE = (
-    "slowdown = FCT / FCT alone in the empty network; "
-    f"short: below {format_size(SHORT_BYTES)}, "
-    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
-    "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
-)
-SLOWDOWNS = ("short_p50", "short_p99", "long_p50", "long_p99", "all_p99")
+SLOWDOWNS = ("short_p50", "short_p99", "long_p50", "long_p99", "all_p99", "incast_p99")
 COUNTS = ("flows", "unfinished", "drops")
+OF_JOB = {  # of a training job; " of " and its name follow: heading, title of an axis, and the factor to its unit
+    "step_ns": ("step", "Step time{} (ms)", 1e-6),
+    "exposed_ns": ("exposed", "Exposed communication{} (ms)", 1e-6),
+    "bus_bandwidth_bps": ("bus bandwidth", "Bus bandwidth{} (Gbit/s)", 1e-9),
+}
+
+
+def note(limits: Limits = FIXED) -> str:
+    """What the columns mean."""
+    return (
+        f"slowdown = FCT / FCT alone in the empty network;{' ' if limits == FIXED else chr(10)}{limits};\n"
+        "short, long and all: without incast, if there is other traffic; "
+        "flows that started, buffers and pauses in the measurement window;\n"
+        "drain: from its end to the end of the run"
+    )
+
+
+def of_job(name: str) -> tuple[str, str] | None:
+    """("step_ns", "JOB") of the statistic "step_ns of JOB"; None: it is of no job."""
+    kind, of, job = name.partition(" of ")
+    return (kind, job) if of and kind in OF_JOB else None
 
 
 def is_ratio(name: str) -> bool:
@@ -38,13 +54,16 @@ def is_ratio(name: str) -> bool:
 
 def heading(name: str) -> str:
     """The heading of a statistic."""
-    return HEADINGS.get(name, name)
+    found = of_job(name)
+    return f"{OF_JOB[found[0]][0]}, {found[1]}" if found else HEADINGS.get(name, name)
 
 
 def show(key: str, value: Any) -> str:
     """A cell as text."""
     if value is None:
         return "-"
+    if found := of_job(key):
+        return bandwidth(value) if found[0] == "bus_bandwidth_bps" else time(value)
     if key == "max_buffer_bytes":
         return format_size(float(f"{value:.3g}"))
     if key == "pfc_pause_fraction":
@@ -60,6 +79,16 @@ def show(key: str, value: Any) -> str:
             return f"{value:.4g}"
         return f"{value:.2f}" if value < 100 else f"{value:.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def time(ns: float | None) -> str:
+    """A time with four digits."""
+    return "-" if ns is None else format_time(round(float(f"{ns:.4g}") * 1000)) if ns else "0"
+
+
+def bandwidth(bps: float | None) -> str:
+    """Bits per second as Gbit/s, with three digits."""
+    return "-" if bps is None else f"{bps / 1e9:.3g} Gbit/s"
 
 
 def mean(name: str, row: dict[str, Any]) -> str:

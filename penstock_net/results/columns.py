@@ -394,7 +394,11 @@ SUMMARY: dict[str, tuple[str, str]] = {
         "name (the class of its flows), step_ns, steps that ended, exposed_ns (mean over ranks and iterations of those of "
         "ranks.parquet), and of the collective that moves most bytes the median bus_bandwidth_bps; iterations, each with "
         "step_ns, slowest_rank and longest time in pauses of a rank; operations, by kind and name, with their bus "
-        "bandwidth",
+        "bandwidth. waited_for of a job and an iteration: the chain of messages and computations that ended last: compute_ns; "
+        "late_ns, what its messages took beyond their times alone; src and dst, the ranks whose messages have most of that: how "
+        "many messages, pair_late_ns, of it pair_behind_ns behind earlier ones of their connection, and pair_paused_ns, how long "
+        "their flows were paused at the sender; port, the busiest on their path, with utilization and max_queue_bytes of the run "
+        "(null: several paths); paused_port, which was paused longest, with paused_port_ns",
     ),
     "in_network": (
         "",

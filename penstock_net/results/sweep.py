@@ -23,11 +23,13 @@ from penstock_net.inputs import as_path
 from penstock_net.notebook import block
 from penstock_net.results import cells, statistic, sweep_table
 from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
+from penstock_net.results.limits import FIXED, Limits
 from penstock_net.results.run import Run, fingerprint
 from penstock_net.results.rundir import is_run, summary_of
 
 FILE = "sweep.parquet"
 DIGEST = "digest"  # of the values, in the metadata of the file
+LIMITS = "limits"  # what short and long are in it, there too
 KEY, SCHEME, SEED = "key", "scheme", "seed"  # columns beside the parameters and the statistics
 SEED_KEY = "run.seed"
 
@@ -37,10 +39,10 @@ def is_sweep(path: str | Path) -> bool:
     return (Path(path) / FILE).is_file()
 
 
-def write_table(folder: Path, runs: pl.DataFrame) -> None:
-    """Write the table of a sweep, with its digest.  SpecError: it cannot be written."""
+def write_table(folder: Path, runs: pl.DataFrame, limits: Limits = FIXED) -> None:
+    """Write the table of a sweep, with its digest, and what short and long are.  SpecError: it cannot be written."""
     with new_file(folder / FILE, "give another folder with --out") as file:
-        runs.write_parquet(file, metadata={DIGEST: fingerprint({"sweep": runs})})
+        runs.write_parquet(file, metadata={DIGEST: fingerprint({"sweep": runs}), LIMITS: limits.dump()})
 
 
 def check_table(folder: Path) -> str:
@@ -63,11 +65,13 @@ class Sweep:
     path        its folder
     runs        a row per run: `parameters`, scheme, seed, the statistics of the comparison table, and key, the run's folder
     parameters  what was varied besides schemes and seeds, such as "workload.0.load"
+    limits      which flows are short and long in short_p99 and others, the same for all runs
     """
 
     path: Path
     runs: pl.DataFrame
     parameters: tuple[str, ...]
+    limits: Limits = FIXED
 
     @classmethod
     def load(cls, path: str | Path) -> "Sweep":
@@ -77,7 +81,8 @@ class Sweep:
             raise SpecError(f"holds no {FILE}", remedy="give the --out folder of penstock sweep", place=folder)
         try:
             runs = pl.read_parquet(folder / FILE)
-            written = pl.read_parquet_metadata(folder / FILE).get(DIGEST)
+            about = pl.read_parquet_metadata(folder / FILE)
+            written, limits = about.get(DIGEST), Limits.parse(about.get(LIMITS))
         except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise SpecError(
                 f"cannot be read ({str(error).splitlines()[0]})", remedy="repeat the sweep", place=folder / FILE
@@ -89,8 +94,8 @@ class Sweep:
         if missing:
             rule = f"has no column {missing[0]}: an older version made it"
             raise SpecError(rule, remedy="repeat the sweep: finished runs are kept", place=folder / FILE)
-        parameters = tuple(name for name in runs.columns if "." in name and name != SEED_KEY)
-        return cls(folder, runs, parameters)
+        parameters = tuple(name for name in runs.columns if "." in name and name != SEED_KEY and not cells.of_job(name))
+        return cls(folder, runs, parameters, limits)
 
     def __repr__(self) -> str:
         varied = [*self.parameters, SCHEME, SEED]
@@ -133,7 +138,7 @@ class Sweep:
         if lost := [key for key in self.runs[KEY] if key not in rows]:
             raise SpecError("is not in the folder of the sweep", path="run", value=lost[0], remedy="repeat the sweep")
         made = [pl.Series(name, [rows[key][name] for key in self.runs[KEY]], dtype=pl.Float64) for name in read]
-        return Sweep(self.path, self.runs.with_columns(made), self.parameters)
+        return Sweep(self.path, self.runs.with_columns(made), self.parameters, self.limits)
 
     def _named(self, given: str | statistic.Read) -> tuple[str, statistic.Read]:
         if isinstance(given, str) and " " not in given:
@@ -172,7 +177,12 @@ class Sweep:
         whole, names = self._with(statistics, named)
         usual = not (statistics or named)
         names = sweep_table.columns(self) if usual else names
-        return sweep_table.printed(whole, names, [cells.NOTE] if usual else []).show(form)
+        return sweep_table.printed(whole, names, [cells.note(self.limits)] if usual else self.what_is_short(names)).show(form)
+
+    def what_is_short(self, names: Sequence[str]) -> list[str]:
+        """What short and long mean in statistics, where it is not what the papers have."""
+        used = [part for part in ("short", "long") if any(name.startswith(f"{part}_p") for name in names)]
+        return [f"{part}: {self.limits.of(part)}" for part in used if getattr(self.limits, part) != getattr(FIXED, part)]
 
     def to_pandas(self) -> Any:
         """`runs` as a pandas DataFrame.  SpecError: pandas or pyarrow is missing."""
@@ -233,7 +243,7 @@ class Sweep:
             if missing := [each for each in wanted if each not in known]:
                 raise SpecError("no run of the sweep has it", path=name, value=missing[0], remedy=nearest(missing[0], known))
             runs = runs.filter(pl.col(name).is_in(wanted))
-        return Sweep(self.path, runs, self.parameters)
+        return Sweep(self.path, runs, self.parameters, self.limits)
 
     def run(self, **values: Any) -> Run:
         """The only run with these values, given as in `where`: `run(scheme="bfc", load=0.7, seed=1)`.

@@ -18,8 +18,13 @@ NOTE = (
 
 
 def columns(sweep: "Sweep") -> list[str]:
-    """The statistics of the comparison that the sweep has."""
-    return [name for name in SHOWN if name in sweep.statistics]
+    """The statistics of the comparison, without that of incast where there is none, and of training jobs that the sweep has."""
+    known = sweep.statistics
+    return [name for name in SHOWN if name in known and _has(sweep, name)] + [name for name in known if cells.of_job(name)]
+
+
+def _has(sweep: "Sweep", name: str) -> bool:
+    return name != "incast_p99" or sweep.runs[name].null_count() < sweep.runs.height
 
 
 def rows(sweep: "Sweep", names: Sequence[str]) -> list[tuple[tuple[Any, ...], int, list[str]]]:

@@ -22,6 +22,7 @@ from penstock_net.results.run import Run, flow_frame, make_frame, peak_memory
 from penstock_net.results.samples import Grid, Samples
 from penstock_net.results.steps import job_names, step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
+from penstock_net.sim.critical import add_waits
 from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.headroom import too_little
 from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
@@ -167,12 +168,13 @@ def _run(outcome: Outcome) -> Run:
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
     ready, per_flow = flow_starts(outcome), outcome.per_flow
     steps: dict[str, pl.DataFrame] = {}
+    start = ready
     if flows.operations is not None:
         start = started(outcome, ready, slice(None))
         steps = step_frames(flows, start, per_flow["finish"], per_flow["paused"])
         if requests := request_frame(flows, start, per_flow["finish"]):
             frames["requests"] = requests
-    about = summary(outcome) | ({"training": step_summary(steps, job_names(flows))} if steps else {}) | outcome.reduced
+    about = summary(outcome) | ({"training": training_of(outcome, steps, start)} if steps else {}) | outcome.reduced
     about |= {"open_loop": outcome.opened.record()} if outcome.opened else {}
     topo = outcome.settings.topo
     grid = outcome.logs.grid(topo.hosts, topo.switches) if measure.sample_ps else None
@@ -185,6 +187,13 @@ def _run(outcome: Outcome) -> Run:
     streams = {name: log_parts(outcome, name, log, grid if log == "switch" else None) for name, log in logs.items()}
     made = {name: make_frame(name, columns) for name, columns in frames.items()}
     return StreamedRun({"flows": flow_parts(outcome, ready), **streams}, made, about | counts(outcome, ready), grid)
+
+
+def training_of(outcome: Outcome, steps: dict[str, pl.DataFrame], start: np.ndarray) -> dict[str, Any]:
+    """`summary["training"]`: steps and jobs, and what the last rank of each waited for."""
+    found = step_summary(steps, job_names(outcome.settings.flows))
+    add_waits(found, outcome, start, busy_ps(outcome, outcome.ports) / max(1, outcome.end_ps))
+    return found
 
 
 def flow_parts(outcome: Outcome, ready: np.ndarray) -> Parts:

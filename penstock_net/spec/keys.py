@@ -288,7 +288,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "priority": _PRIORITY,
         "pairs": Key(f"choice {' '.join(PAIRS)}", "`inter_rack`: only between hosts of different racks"),
         "hosts": Key("hosts", "hosts that send and receive; without it all"),
-        "exclude": Key("hosts", "flows of these hosts are left out after drawing; the others stay as they were"),
+        "exclude": Key("hosts", "flows of these hosts are drawn and then removed: the others are the same as without this key"),
         "interpolate": Key("bool", "sizes between the points of the distribution, or only those"),
         "round_up": Key("bytes", "sizes above it are rounded up to a multiple of it", f"1..{MAX_FLOW_BYTES}"),
     },

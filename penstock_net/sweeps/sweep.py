@@ -12,6 +12,8 @@ from penstock_net.identity import made_by_another
 from penstock_net.inputs import as_path
 from penstock_net.progress import Count, is_notebook
 from penstock_net.report import tables
+from penstock_net.results import cells
+from penstock_net.results.limits import FIXED, Limits, sizes
 from penstock_net.results.run import Run
 from penstock_net.results.rundir import check_writable, damage, is_run, is_whole, locked, recover, runs_below, summary_of
 from penstock_net.results.sweep import KEY, SCHEME, SEED, SEED_KEY, Sweep, write_table
@@ -142,23 +144,33 @@ def _of_other_code(points: list[Point], out: Path) -> list[str]:
 
 
 def summarise(points: list[Point], out: Path) -> pl.DataFrame:
-    """Write DIR/sweep.parquet: the varied values, the comparison's columns, the seed and the key of every finished run."""
-    rows = []
+    """Write DIR/sweep.parquet: the varied values, the comparison's columns, the seed and the key of every finished run.
+
+    Every run is read once; twice where the papers' limits of short and long flows hold none of any run.
+    """
+    rows, counted = [], []
     for point in points:
         if is_whole(out / point.key):
-            rows.append(
-                {
-                    **{k: _typed(v) for k, v in point.values.items()},
-                    **tables.row(Run.load(out / point.key)),
-                    SCHEME: point.scheme,
-                    SEED: point.seed,
-                    KEY: point.key,
-                }
-            )
+            run = Run.load(out / point.key)
+            counted.append(sizes(run))
+            own = {SCHEME: point.scheme, SEED: point.seed, KEY: point.key}
+            rows.append({k: _typed(v) for k, v in point.values.items()} | _statistics(run, FIXED) | own)
+    limits = Limits.of_sizes(counted)
+    if limits != FIXED:
+        for row in rows:
+            row |= {k: v for k, v in tables.row(Run.load(out / row[KEY]), limits).items() if k.startswith(("short_", "long_"))}
     table = pl.DataFrame(rows, infer_schema_length=None, strict=False)
     if rows:
-        write_table(out, table)
+        write_table(out, table, limits)
     return table
+
+
+def _statistics(run: Run, limits: Limits) -> dict[str, Any]:
+    """The columns of the comparison, and those of each training job, by its name."""
+    found = tables.row(run, limits)
+    for job in (run.summary.get("training") or {}).get("jobs", []):
+        found |= {f"{kind} of {job['name']}": job.get(kind) for kind in cells.OF_JOB}
+    return found
 
 
 def _typed(text: str) -> Any:

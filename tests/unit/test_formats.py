@@ -264,7 +264,8 @@ def test_a_command_says_what_is_not_read_without_its_own_code(tmp_path, capsys):
     table = '[[workload]]\nkind = "list"\nflows = [[0, 1, "1KB"]]\n'
     spec.write_text(f'[topology]\nfile = "{file}"\n[scheme]\nname = "fifo"\n[run]\nduration = "1us"\n{table}')
     assert main(["run", str(spec), "--dry-run"]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    line, expected = capsys.readouterr().err.splitlines()
+    assert expected.startswith("expected of each scheme: 1 flows")
     assert line.startswith(f"warning: {file}: not read: Queue_up and Queue_Down, of each port")
 
 

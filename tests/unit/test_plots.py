@@ -206,7 +206,7 @@ def test_the_window_is_drawn_and_the_drain_is_grey(recorded: list[Run]):
     assert run.window_text in plots.buffer_cdf(run)._supxlabel.get_text()
     grey = [patch for patch in plots.timeseries(run).axes[0].patches if patch.get_facecolor()[:3] == to_rgb(canvas.SHADE)]
     assert grey[-1].get_x() == end / MS
-    assert "grey: outside it" in plots.timeseries(run)._supxlabel.get_text()
+    assert "grey: outside this window" in plots.timeseries(run)._supxlabel.get_text()
     assert not canvas.outside([run], start, end) and "grey" not in canvas.time_caption([run], start, end)
     early = replace(run, summary=run.summary | {"window_ns": [start, end / 2]})
     assert canvas.outside([run, early], 0, end) == [] and "windows differ" in plots.buffer_cdf(run, early)._supxlabel.get_text()
@@ -235,7 +235,7 @@ def test_a_long_drain_is_cut_unless_it_is_asked_for(recorded: list[Run]):
     run = replace(recorded[0], summary=recorded[0].summary | {"window_ns": [0.0, 10_000.0]})
     figure = plots.timeseries(run)
     assert figure.axes[0].get_xlim() == (0, 0.015)
-    assert "the drain ends at" in " ".join(figure._supxlabel.get_text().split())
+    assert "last flow done at" in " ".join(figure._supxlabel.get_text().split())
     assert plots.timeseries(run, time="0us..").axes[0].get_xlim()[1] == run.summary["end_ns"] / MS
     assert plots.timeseries(run, time="5us..9us").axes[0].get_xlim() == (0.005, 0.009)
 
@@ -346,7 +346,7 @@ def test_one_port(recorded: list[Run]):
     by_name, by_number = (plots.port(run, port=f"{node}:{busiest['port']}") for node in (names[busiest["node"]], busiest["node"]))
     assert by_name.axes[0].get_ylabel() == by_number.axes[0].get_ylabel() == figure.axes[0].get_ylabel()
     node, slot, queue = recorded[0].queues.filter(pl.col("bytes") == pl.col("bytes").max()).select("node", "port", "queue").row(0)
-    with pytest.raises(SpecError, match=r"queue = 77: was empty at every sample of .*; often used: "):
+    with pytest.raises(SpecError, match=r"queue = 77: was empty at every sample of .*; those that held packets most often: "):
         plots.port(recorded[0], port=f"{node}:{slot}", queue=77)
     queued = recorded[0].queues.filter((pl.col("node") == node) & (pl.col("port") == slot))
     one = plots.port(recorded[0], port=f"{node}:{slot}", queue=queue).axes[0]
@@ -486,7 +486,7 @@ def test_the_table(tmp_path: Path):
     flows = RUNS[0].selected("!incast").drop_nulls("slowdown")
     assert frame["short_p99"][0] == pytest.approx(np.percentile(flows.filter(flows["bytes"] < 3000)["slowdown"], 99))
     text = tables.text(RUNS)
-    assert len(text.splitlines()) == 6 and max(map(len, text.splitlines())) <= 105
+    assert len(text.splitlines()) == 6 and max(map(len, text.splitlines())) <= 112
     nothing = Run(RUNS[0].flows.clear(), RUNS[0].switches, RUNS[0].ports)
     assert "-" in tables.text([nothing])
 
@@ -551,3 +551,7 @@ def test_a_run_without_requests_is_refused(recorded: list[Run]):
     for wrong in ([], [1, 2, 3, 4], [101], [0.99], "x", 5):
         with pytest.raises(SpecError, match="percentiles"):
             plots.ttft(late, percentiles=wrong)
+
+
+def test_completion_shows_what_is_for_users():
+    assert dir(plots) == sorted(plots.__all__) and "SpecError" not in dir(plots)

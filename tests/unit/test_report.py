@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -122,7 +123,11 @@ def test_the_same_looks_as_in_plots():
 
 def test_by_the_sender_s_clock():
     page = html.page([RUNS[1]], clock="sender")
-    assert tables.SENDER_NOTE in page and tables.NOTE not in page and "by the sender&#x27;s clock" in page
+    assert (
+        escape(tables.note([RUNS[1]], "sender")) in page
+        and escape(tables.note([RUNS[1]])) not in page
+        and "by the sender&#x27;s clock" in page
+    )
     curve = data_of(page)["figures"][0]["variants"]["background|p99"][0]
     table = RUNS[1].slowdown(99, class_=RUNS[1].background(), clock="sender")
     assert curve["y"] == pytest.approx(table["slowdown"].to_list(), rel=1e-4)
@@ -188,3 +193,23 @@ def test_cells_have_their_units():
     """A drain is ns, a wall time s, a buffer bytes, a fraction a share."""
     found = [tables.show(*cell) for cell in (("drain_ns", 1500.0), ("wall_s", 90.0), ("max_buffer_bytes", 12_345))]
     assert found == ["1.5us", "90s", "12.3KB"] and tables.show("pfc_pause_fraction", 0.0123) == "1.2 %"
+
+
+def test_a_scheme_of_one_s_own_is_no_difference():
+    """Its file is the scheme, and so is a setting of hosts that only some schemes decide themselves."""
+    own, built_in = with_spec(), with_spec(scheme="hpcc")
+    own.summary["spec"] += '\n[inputs]\n"inputs/bolt.py" = "faa139"\n[host]\npacing = "from due time"\n'
+    assert differences([own, built_in]) == []
+    other = with_spec(scheme="dcqcn")
+    other.summary["spec"] += '\n[inputs]\n"inputs/sizes.csv" = "faa139"\n[host]\npacing = "from start"\n'
+    assert {difference.key for difference in differences([own, built_in, other])} == {"inputs.inputs/sizes.csv", "host.pacing"}
+
+
+def test_runs_that_are_measured_as_a_whole_have_no_window_that_differs():
+    runs = [synthetic("bfc", 50), synthetic("hpcc", 50)]
+    for run, end in zip(runs, (1e6, 2.5e6)):
+        run.summary |= {"window": "run", "window_ns": [0, end]}
+    assert tables.window_note(runs) == "measurement window: the whole of each run, which ended after 1ms to 2.5ms"
+    assert plots.canvas.window_text(runs) == "the whole of each run"
+    runs[0].summary["window"] = "arrivals"
+    assert "measurement windows differ" in tables.window_note(runs) and "differ" in plots.canvas.window_text(runs)

@@ -356,6 +356,37 @@ def test_choosing_schemes_and_values_of_a_sweep(browser, swept):
 # -- pictures
 
 
+def test_sizes_on_an_axis_are_written_as_everywhere(page):
+    """1 KB is 1000 B, with a capital K; an axis of less than two decades has labels, too."""
+    assert page.evaluate("[1, 999, 1000, 20000, 1.5e6, 1e9, 12345].map(bytesText)") == [
+        "1 B",
+        "999 B",
+        "1 KB",
+        "20 KB",
+        "1.5 MB",
+        "1 GB",
+        "12.3 KB",
+    ]
+    labels = page.locator("#slowdown-plot .xtick text").all_text_contents()
+    assert len(labels) >= 2 and all(re.fullmatch(r"\d+ [KMG]?B", label) for label in labels)
+
+
+def test_ranks_over_time(browser, tmp_path):
+    """A bar per operation and rank, rows named by job and rank; without the run there is no figure."""
+    topo = ps.star(hosts=4)
+    flows = ps.training(topo, hosts=[0, 1], data=2, layers=2, parameters="50KB", class_name="a")
+    flows += ps.training(topo, hosts=[2, 3], data=2, layers=1, parameters="50KB", class_name="b")
+    run, other = ps.simulate(topo, flows, scheme="pfc"), runs()[0].changed(summary=runs()[0].summary | {"label": "other"})
+    with opened(browser, html.write([run, other], tmp_path / "r.html").as_uri(), 1400) as page:
+        assert page.locator("#timeline0-plot .ytick text").all_text_contents() == ["a 0", "a 1", "b 0", "b 1"]
+        drawn = page.evaluate("document.getElementById('timeline0-plot').data.map(t => [t.name, t.x.length])")
+        table = run.frame("timeline").drop_nulls().filter(pl.col("finish_ns") > pl.col("start_ns"))
+        assert sum(count for _, count in drawn) == table.height and "all-reduce" in dict(drawn)
+        assert page.locator("#timeline0").bounding_box()["width"] > 1000
+        page.locator("#schemes input").first.click()
+        assert not page.locator("#timeline0").is_visible()
+
+
 def pictures(page) -> dict[str, bytes]:
     """The figures and the network as PNGs without text, at a fixed size."""
     page.add_style_tag(content=PLAIN)

@@ -285,3 +285,17 @@ def test_report_of_a_sweep(tmp_path, capsys):
     assert data_of(page.read_text())["parameters"] == ["workload.0.load"]
     assert main(["report", str(tmp_path / "sweep"), "-o", str(page), "--clock", "sender"]) == 2
     assert "receiver's clock" in capsys.readouterr().err
+
+
+def test_explain_says_what_a_sweep_is_and_where_its_runs_are(tmp_path, capsys):
+    from penstock_net.cli import main
+
+    pl.DataFrame(ROWS).write_parquet(tmp_path / "sweep.parquet")
+    assert main(["explain", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "a sweep of 6 runs, workload.0.load = 0.5, 0.7; scheme = bfc, hpcc; seed = 1, 2, 3" in said
+    assert "5.00 (0.74 to 33.96)" in said and "sweep.parquet   6 rows" in said and "flows.parquet" not in said
+    for row in ROWS:
+        assert (
+            f"  {row['key']}  workload.0.load = {row['workload.0.load']}, scheme = {row['scheme']}, seed = {row['seed']}" in said
+        )

@@ -10,9 +10,20 @@ const OPTIONS = { responsive: true, displaylogo: false, modeBarButtonsToRemove: 
 const FONT = { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" };
 const GRID = { gridcolor: "#e2e5e9", zerolinecolor: "#aab1b9", linecolor: "#aab1b9", showline: true, ticks: "outside", tickcolor: "#aab1b9" };
 
-function axis(title, log, bytes) {
-  const kind = log ? { type: "log", tickformat: bytes ? "~s" : "", ticksuffix: bytes ? "B" : "", minor: { ticks: "outside" } } : {};
-  if (log && bytes) kind.dtick = 1;
+const PREFIXES = ["", "K", "M", "G", "T"]; // 1 KB is 1000 B, as in figures and tables
+function bytesText(size) {
+  const step = size < 1 ? 0 : Math.min(4, Math.floor(Math.log10(size) / 3 + 1e-9));
+  return `${+(size / 1000 ** step).toPrecision(3)} ${PREFIXES[step]}B`;
+}
+const SIZES = [...Array(15).keys()].flatMap((power) => [1, 2, 5].map((digit) => digit * 10 ** power));
+
+function axis(title, log, bytes, values = []) {
+  const kind = log ? { type: "log", minor: { ticks: "outside" } } : {};
+  if (log && bytes) { // powers of ten; more of them where a curve spans less than two
+    const narrow = values.length && Math.max(...values) / Math.min(...values) < 100;
+    const marks = SIZES.filter((size) => narrow || /^10*$/.test(String(size)));
+    Object.assign(kind, { tickvals: marks, ticktext: marks.map(bytesText), minor: {} });
+  }
   return { ...GRID, title: { text: title, standoff: 8 }, ...kind };
 }
 

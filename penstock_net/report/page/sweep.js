@@ -27,12 +27,12 @@ function drawSlowdown() {
     drawn.push(curve);
     bands.push({ type: "scatter", mode: "lines", fill: "toself", fillcolor: curve.colour, opacity: 0.18, line: { width: 0 }, hoverinfo: "skip",
       x: [...x, ...[...x].reverse()], y: [...high, ...[...low].reverse()] });
-    lines.push({ ...line(curve), x, y, customdata: low.map((value, i) => [value, high[i], n[i]]),
-      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{x:.3s}B<br>FCT slowdown: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>%{customdata[2]} runs<extra></extra>" });
+    lines.push({ ...line(curve), x, y, text: x.map(bytesText), customdata: low.map((value, i) => [value, high[i], n[i]]),
+      hovertemplate: "<b>%{fullData.name}</b><br>Flow size: %{text}<br>FCT slowdown: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<br>%{customdata[2]} runs<extra></extra>" });
   });
   const text = `FCT slowdown (${data.statistics[element("statistic").value]})`;
   const plan = { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
-    xaxis: axis(`Flow size, ${element("class").selectedOptions[0].text}`, true, true), yaxis: axis(text, true) };
+    xaxis: axis(`Flow size, ${element("class").selectedOptions[0].text}`, true, true, lines.flatMap((one) => one.x)), yaxis: axis(text, true) };
   plan.yaxis.range = logRange([...bands, ...lines].flatMap((one) => one.y));
   Plotly.react("slowdown-plot", [...bands, ...lines], plan, OPTIONS);
   legend("slowdown-legend", drawn);
@@ -49,8 +49,8 @@ function drawAgainst() {
       error_y: { type: "data", symmetric: false, array: above, arrayminus: below, color: curve.colour, thickness: 1.3, width: 4 },
       hovertemplate: `<b>%{fullData.name}</b><br>${safe(x)}: %{x}<br>${safe(text)}: %{y:.4~g} (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})<extra></extra>` };
   });
-  Plotly.react("against-plot", lines, { ...LAYOUT, margin: { l: 62, r: 14, t: 28, b: 48 }, height: 300,
-    xaxis: { ...axis(safe(x)), type: against.numeric ? "linear" : "category" }, yaxis: { ...axis(safe(text)), rangemode: "tozero" } }, OPTIONS);
+  Plotly.react("against-plot", lines, { ...LAYOUT, margin: { l: text.length > 34 ? 76 : 62, r: 14, t: 28, b: 48 }, height: 300,
+    xaxis: { ...axis(safe(x)), type: against.numeric ? "linear" : "category" }, yaxis: { ...axis(text.length > 34 ? safe(text).replace(" (", "<br>(") : safe(text)), rangemode: "tozero" } }, OPTIONS);
   legend("against-legend", drawn);
 }
 

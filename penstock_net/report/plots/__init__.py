@@ -95,6 +95,11 @@ OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "against"
 FORMATS = ("pdf", "png", "svg", "eps")
 
 
+def __dir__() -> list[str]:
+    """What is for users, for completion."""
+    return sorted(__all__)
+
+
 def draw(kind: str, *runs: Run, **options: Any) -> "Figure":
     """The figure of a kind of KINDS, with its options.  SpecError: no such kind."""
     return KINDS[check_kind(kind)](*runs, **options)

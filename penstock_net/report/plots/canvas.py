@@ -203,9 +203,9 @@ def outside(runs: Sequence[Run], low_ns: float, high_ns: float) -> list[tuple[fl
 
 def time_caption(runs: Sequence[Run], low_ns: float, high_ns: float) -> str:
     """What a figure over time says of the measurement window."""
-    text = window_text(runs) + "; grey: outside it" * any(outside([run], low_ns, high_ns) for run in runs)
+    text = window_text(runs) + "; grey: outside this window" * any(outside([run], low_ns, high_ns) for run in runs)
     ends = max(run.summary.get("end_ns") or 0.0 for run in runs)
-    return f"{text}; the drain ends at {format_time(float(f'{ends:.3g}') * 1000)}" if low_ns == 0 and ends > high_ns else text
+    return f"{text}; last flow done at {format_time(float(f'{ends:.3g}') * 1000)}" if low_ns == 0 and ends > high_ns else text
 
 
 def log_axis(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)) -> None:
@@ -229,6 +229,8 @@ def window_text(runs: Sequence[Run]) -> str:
     ends = {run.window[1] if run.window and run.summary.get("window") == "arrivals" else None for run in runs}
     if len(ends) == 1 and (end := ends.pop()) is not None and not any(run.interruption for run in runs):
         return f"arrivals, from the first flow to {format_time(Fraction(end) * 1000)}"
+    if all(run.summary.get("window") == "run" and not run.interruption for run in runs):
+        return "the whole of each run"
     return "; ".join(["measurement windows differ", *(f"{run.label}: {run.interruption}" for run in runs if run.interruption)])
 
 

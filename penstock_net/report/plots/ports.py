@@ -96,8 +96,12 @@ def _known_queue(runs: Sequence[Run], where: Port, queue: int) -> None:
     """SpecError for a queue that never held a packet at a sample."""
     used = pl.concat(where.of(frame(run, "port", "queues", "queues = true"))["queue"] for run in runs)
     if queue not in used:
-        numbers = ", ".join(map(str, used.value_counts(sort=True)["queue"][:8].sort())) or "none"
-        raise SpecError(f"was empty at every sample of {where.text}", path="queue", value=queue, remedy=f"often used: {numbers}")
+        if not len(used):
+            rule, remedy = f"no queue of {where.text} held a packet at a sample", "choose another port, or sample more often"
+            raise SpecError(rule, path="queue", value=queue, remedy=remedy)
+        numbers = ", ".join(map(str, used.value_counts(sort=True)["queue"][:8].sort()))
+        rule = f"was empty at every sample of {where.text}"
+        raise SpecError(rule, path="queue", value=queue, remedy=f"those that held packets most often: {numbers}")
 
 
 def _queue_line(panel: "Axes", run: Run, where: Port, queue: int | None, look: Look, span: tuple[float, float]) -> float:

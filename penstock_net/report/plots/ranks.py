@@ -44,7 +44,7 @@ def rank_timeline(*runs: Run, time: str | None = None) -> "Figure":
             raise SpecError(f'run "{run.label}": its workload has no ranks', remedy=remedy)
     ends = max(float(run.summary.get("end_ns") or 0.0) for run in runs)
     start, end = (0.0, ends) if time is None else span_ns(time, runs)
-    shown = [_rows(run) for run in runs]
+    shown = [rows_of(run) for run in runs]
     most = max(table["place"].n_unique() for table in shown)
     each = min(2.4, max(0.8, 0.35 + 0.09 * most))
     with active():
@@ -61,11 +61,11 @@ def rank_timeline(*runs: Run, time: str | None = None) -> "Figure":
     return figure
 
 
-def _rows(run: Run) -> pl.DataFrame:
-    """The timeline with the row of each rank (`place`) and what it is drawn as (`what`)."""
+def rows_of(run: Run, most: int = MANY) -> pl.DataFrame:
+    """The timeline with the row of each rank (`place`) and what it is drawn as (`what`), of so many ranks at most."""
     table = run.frame("timeline").drop_nulls(["start_ns", "finish_ns"])
     ranks = table.select("job", "rank").unique().sort("job", "rank")
-    ranks = ranks.gather_every(max(1, -(-ranks.height // MANY))).with_row_index("place")
+    ranks = ranks.gather_every(max(1, -(-ranks.height // most))).with_row_index("place")
     name = pl.col("name")
     forward = pl.when(name.str.starts_with("forward")).then(pl.lit("forward"))
     computed = forward.when(name.str.starts_with("backward")).then(pl.lit("backward")).otherwise(pl.lit("other computation"))

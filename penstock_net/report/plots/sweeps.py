@@ -20,6 +20,8 @@ from penstock_net.report.plots.flows import (
 )
 from penstock_net.report.plots.select import Class, FlowFilter
 from penstock_net.report.plots.style import current
+from penstock_net.results.cells import OF_JOB, of_job
+from penstock_net.results.limits import FIXED, Limits
 from penstock_net.results.run import Run
 from penstock_net.results.statistic import Statistic
 from penstock_net.results.sweep import SCHEME, Sweep
@@ -39,7 +41,8 @@ LABELS = {  # of a statistic as an axis; the factor is from its value to the lab
     "short_p99": ("FCT slowdown, short flows (99th pct.)", 1.0),
     "long_p50": ("FCT slowdown, long flows (50th pct.)", 1.0),
     "long_p99": ("FCT slowdown, long flows (99th pct.)", 1.0),
-    "all_p99": ("FCT slowdown, all flows (99th pct.)", 1.0),
+    "all_p99": ("FCT slowdown, all sizes (99th pct.)", 1.0),
+    "incast_p99": ("FCT slowdown, incast (99th pct.)", 1.0),
     "max_buffer_bytes": ("Largest buffer (MB)", 1e-6),
     "pfc_pause_fraction": ("Port time paused by PFC (%)", 100.0),
     "drain_ns": ("Drain (ms)", 1e-6),
@@ -137,13 +140,15 @@ def against(*sweeps: Any, x: str | None = None, y: str | Statistic = "short_p99"
     parameter = parameter_of(sweep, x)
     table = sweep.over_seeds(y)
     lines = lines_of(sweep, without=parameter)
-    text, factor = axis_of(table["statistic"][0])
+    statistic = table["statistic"][0]
+    text, factor = axis_of(statistic, sweep.limits)
+    notes = [f"{BARS}: {INTERVAL}"] * sweep.has_intervals + sweep.what_is_short([statistic])
     places = {value: i for i, value in enumerate(table[parameter].unique(maintain_order=True))}
     numeric = table[parameter].dtype.is_numeric()
     values = [float(value) for value in places] if numeric else [float(place) for place in places.values()]
     apart = APART * (max(values) - min(values))
     with active():
-        figure, (axes,) = canvas(caption=f"{BARS}: {INTERVAL}" * sweep.has_intervals)
+        figure, (axes,) = canvas(caption="; ".join(notes))
         for nth, ((label, _), look, found) in enumerate(
             zip(lines, looks_of_lines(sweep, lines, parameter), parts_of(table, lines))
         ):
@@ -176,19 +181,25 @@ def words(parameter: str, among: Sequence[str] = ()) -> str:
     return f"{text} ({'.'.join(place)})" if len(same) > 1 or place[0] == "scheme" else text
 
 
-def axis_of(statistic: str) -> tuple[str, float]:
-    """Its label as an axis, and the factor from its value to the label's unit."""
+def axis_of(statistic: str, limits: Limits = FIXED) -> tuple[str, float]:
+    """Its label as an axis, and the factor from its value to the label's unit; limits: of short and long flows."""
     if statistic in LABELS:
-        return LABELS[statistic]
+        text, factor = LABELS[statistic]
+        part = statistic.partition("_p")[0]
+        third = part in ("short", "long") and getattr(limits, part) != getattr(FIXED, part)
+        which = "smallest" if part == "short" else "largest"
+        return (text.replace(f"{part} flows", f"{which} third of flows") if third else text), factor
+    if found := of_job(statistic):
+        _, text, factor = OF_JOB[found[0]]
+        return text.format(f" of {found[1]}"), factor
     if " " not in statistic:
         return statistic.replace("_", " ").capitalize(), 1.0
-    found = Statistic.parse(statistic)
-    how = (
-        f"{ordinal(found.percentile)} pct." if found.statistic == "percentile" else {"max": "worst"}.get(found.statistic, "mean")
-    )
-    class_ = "" if found.class_ == "background" else f"{found.class_} ".replace("!", "not ")
-    which = f", {class_}flows {found.size or ''}".rstrip() if class_ or found.size else ""
-    what, factor = ("FCT slowdown", 1.0) if found.of == "slowdown" else ("FCT (us)", 1e-3)
+    parsed = Statistic.parse(statistic)
+    of_share = f"{ordinal(parsed.percentile)} pct."
+    how = of_share if parsed.statistic == "percentile" else {"max": "worst"}.get(parsed.statistic, "mean")
+    class_ = "" if parsed.class_ == "background" else f"{parsed.class_} ".replace("!", "not ")
+    which = f", {class_}flows {parsed.size or ''}".rstrip() if class_ or parsed.size else ""
+    what, factor = ("FCT slowdown", 1.0) if parsed.of == "slowdown" else ("FCT (us)", 1e-3)
     return f"{what}{which} ({how})", factor
 
 
