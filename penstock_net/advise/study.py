@@ -17,7 +17,7 @@ from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
 from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
-from penstock_net.advise.settings import Advice, Class, advise, rows, runs_out, why_not
+from penstock_net.advise.settings import Advice, Class, Row, advise, rows, runs_out, why_not
 from penstock_net.advise.site import read_site
 from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
 from penstock_net.advise.what_ifs import WhatIfs
@@ -26,6 +26,7 @@ from penstock_net.files import new_files, write_file
 from penstock_net.units import format_size
 
 PICTURE = "headroom.png"
+COLOUR, ANY = re.compile("green|yellow|red"), "{colours}"
 PARTS = ("cable", "response", "frames", "cells", "rounding")
 
 
@@ -103,8 +104,7 @@ def text(found: Study) -> Iterator[str]:
         of = max(len(row.of) for row in rows(found.advice))
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
-            source = re.sub(r"\S+/", "", row.source)  # a table without its folders
-            yield f"{'':<18}{row.reason}; {source}"
+            yield f"{'':<18}{row.reason}; {short_source(row)}"
         yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
     if found.what_ifs:
         for what, results in simulated(found.what_ifs):
@@ -137,6 +137,11 @@ def notes(made: WhatIfs) -> list[str]:
     how = f"means over seeds {seeds} with 95 % intervals" if len(made.seeds) > 1 else f"seed {seeds}"
     repeat = f"{how}; a row again: {made.command('FILE')}"
     return [repeat, *(f"left out: {why}" for why in made.left_out)]
+
+
+def short_source(row: Row) -> str:
+    """The source of a setting, a table without its folders."""
+    return re.sub(r"\S+/", "", row.source)
 
 
 def heading(found: Study) -> str:
@@ -300,8 +305,9 @@ def markdown(found: Study) -> Iterator[str]:
 
 
 def changes(before: Config, new: Tables) -> list[list[str]]:
-    """What the rows change, those of ports with the same change together: head and rows."""
+    """What the rows change, head and rows: ports with the same change are together, and so are colours of packets."""
     kinds: dict[tuple[str, str, str, str], list[str]] = {}
+    colours: dict[tuple[str, str, str, str], list[str]] = {}
     ports = set(ports_of(before))
     for table, added in new.items():
         for key, row in added.items():
@@ -309,11 +315,16 @@ def changes(before: Config, new: Tables) -> list[list[str]]:
             for name, value in row.items():
                 if old.get(name) != value:
                     port = next((p for p in (key.split("|")[0], name) if p in ports), "")
-                    what = f"{table} {name if port != name else key}" if port else f"{table}|{key} {name}"
-                    kinds.setdefault((what, str(old.get(name, "-")), value, port and "ports"), []).append(port)
+                    colour = COLOUR.search(name)
+                    what = f"{table} {name if port != name else key}" if port else f"{table}|{key} {COLOUR.sub(ANY, name)}"
+                    kind = (what, str(old.get(name, "-")), value, port and "ports")
+                    kinds.setdefault(kind, []).append(port)
+                    colours.setdefault(kind, []).extend([colour[0]] if colour else [])
     cells = [["field", "before", "after", "ports"]]
-    for (what, was, value, of), names in kinds.items():
-        cells.append([what, was, value, f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if of else ""])
+    for kind, names in kinds.items():
+        what, was, value, of = kind
+        more = f" and {len(names) - 1} more" if of and len(names) > 1 else ""
+        cells.append([what.replace(ANY, ", ".join(colours[kind])), was, value, names[0] + more if of else ""])
     return cells
 
 

@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 BEFORE, AFTER = "as it is", "advised"
 SPRAYED, BY_FLOW = "by packet", "by flow"
 LARGEST_MTU = 4096
-SHARED = (4, 2, 1)  # parts of the shared buffer: a quarter, half, all of it
+SHARED = (16, 4, 1)  # parts of the shared buffer
+BYSTANDERS = ("0us", "20us", "40us", "60us")  # when they start
+LARGEST_FAN_IN = 256
 MARKING = (0.25, 1.0, 4.0)  # times K_max of what is advised
 RISES = (2, 8)  # K_max to K_min
 PERCENTS = (1, 5, 20)
 START = "10us"  # of what goes wrong
 SLOWER = 4
 STOPPED = "1Mbps"  # of a receiver that has stopped
+SENDERS = 32  # to the server of a storm
 STORM = 2  # times the longest time of a watchdog, for which there is traffic
 
 WHAT = {
@@ -207,23 +210,25 @@ class _Maker:
 
 
 def _incast(made: _Maker) -> Iterator[Case]:
-    """A star; of the buffer a part of what is shared is there."""
-    switch, budget = made.switch, made.advice.budget
-    most = switch.count - 1
+    """Of the buffer a part of what is shared is there. Bystanders are a permutation of all but the receiver, again and again."""
+    switch, budget, net = made.switch, made.advice.budget, made.net
+    most = net.hosts - 1
     if most < 2:
         made.left_out.append("incast: it takes three ports at least")
         return
-    fan_ins = sorted({min(n, most) for n in (8, switch.fan_in if switch.fan_in > 1 else 32, most)})
-    for fan_in in fan_ins:
-        incast = {"kind": "incast", "fan_in": fan_in, "size": "1MB", "every": "1ms", "receivers": ["h0"]}
-        around = {"kind": "permutation", "bytes": "200KB", "class": "bystanders"}
+    others = [f"h{number}" for number in range(1, net.hosts)]
+    around = [
+        {"kind": "permutation", "bytes": "200KB", "class": "bystanders", "hosts": others, "start": start} for start in BYSTANDERS
+    ]
+    for fan_in in sorted({min(n, most) for n in (8, switch.fan_in if switch.fan_in > 1 else 32, LARGEST_FAN_IN)}):
+        incast = {"kind": "incast", "fan_in": fan_in, "size": "1MB", "every": "1s", "receivers": ["h0"]}
         for part in SHARED:
             shared = budget.pool // part
             varied = {"fan-in": str(fan_in), "shared": format_size(shared, digits=3)}
             for name, values in made.settings.items():
                 size = shared + budget.headroom + budget.reserve
                 run = {"duration": "100us", "max_time": "50ms"}
-                yield made.case("incast", varied, name, values, made.alone, workload=[incast, around], buffer=size, run=run)
+                yield made.case("incast", varied, name, values, net, workload=[incast, *around], buffer=size, run=run)
 
 
 def _ecn(made: _Maker) -> Iterator[Case]:
@@ -277,21 +282,34 @@ def _both(made: _Maker, varied: dict[str, str], net: Network, topology: dict[str
 
 
 def _storm(made: _Maker) -> Iterator[Case]:
-    """h0 sends pauses, or takes no packets; without a watchdog, and with one whose milliseconds are microseconds."""
+    """h0 sends pauses, or takes no packets; without a watchdog, and with one whose milliseconds are microseconds.
+
+    Others send h0 twice what a switch can share, so that the buffer is full long before a watchdog acts, as it is in milliseconds.
+    """
     paused = {"storm_host": 0, "storm_start": START, "storm_priorities": list(made.switch.lossless)}
     stopped = {"receivers": [{"host": 0, "rate": STOPPED, "start": START}]}
     longest = max(values.detection_ms for values in made.settings.values())
     duration = max(time_ps(made.job.run["duration"], "run.duration"), STORM * longest * 10**6)
-    run = {"duration": f"{duration}ps", "max_time": f"{2 * duration}ps", "drain": True}
-    values = made.settings[AFTER]
+    run = {"duration": f"{duration}ps", "max_time": f"{3 * duration}ps", "drain": True}
+    to_it = {
+        "kind": "incast",
+        "fan_in": min(SENDERS, made.net.hosts - 1),
+        "total": f"{2 * made.advice.budget.pool}B",
+        "every": "1s",
+        "receivers": ["h0"],
+        "class": "to h0",
+    }
+    values, workload = made.settings[AFTER], [*made.job.workload, to_it]
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"server pauses": (paused, {}), "receiver stops": ({}, stopped)}
     for kind, (pfc, topology) in kinds.items():
-        varied = {"what": kind, "watchdog": "none"}
-        yield made.case("storm", varied, AFTER, values, made.net, pfc=pfc, topology=topology, run=run)
+        each = {"none": (AFTER, values, {})}
         for name, own in made.settings.items():
             if own.detection_ms:
-                varied = {"what": kind, "watchdog": f"{own.detection_ms}us, {own.action}"}
-                yield made.case("storm", varied, name, own, made.net, pfc=pfc | watchdog(own), topology=topology, run=run)
+                text = f"{own.detection_ms}us, {own.action}"
+                each[text if text not in each else f"{text} ({name})"] = (name, own, watchdog(own))
+        for text, (name, own, more) in each.items():
+            varied = {"what": kind, "watchdog": text}
+            yield made.case("storm", varied, name, own, made.net, workload=workload, pfc=pfc | more, topology=topology, run=run)
 
 
 MAKE: dict[str, Callable[[_Maker], Iterator[Case]]] = {"incast": _incast, "ecn": _ecn, "failures": _failures, "storm": _storm}

@@ -14,7 +14,7 @@ from penstock_net.advise import what_ifs
 from penstock_net.advise.export import fragment
 from penstock_net.advise.finding import SEVERITIES
 from penstock_net.advise.settings import rows, runs_out
-from penstock_net.advise.study import PICTURE, Study, changes, grouped, heading, headroom_head, notes, parts_of, simulated
+from penstock_net.advise.study import PICTURE, Study, changes, grouped, heading, headroom_head, notes, parts_of, short_source, simulated
 from penstock_net.report import elements, plots
 from penstock_net.report.figures import Table
 from penstock_net.report.plots.advice import headroom_by_length
@@ -24,9 +24,9 @@ from penstock_net.version import version
 
 PAGE = "report.html"
 CAPTIONS = {
-    "headroom": "Headroom of a priority by the length of the cable: dots are rows of the vendor's table, rings this switch",
+    "headroom": "Headroom by length and rate; dots: the vendor's rows",
     "incast": "Bystanders of an incast, by fan-in and shared buffer",
-    "ecn": "ECN: short against long flows, for each K_min, K_max and P_max",
+    "ecn": "ECN: the grid of K_min, K_max and P_max",
     "failures": "What fails, and how much slower flows are",
     "storm": "A storm: flows of others that are held up",
 }
@@ -88,10 +88,10 @@ def _sections(found: Study) -> Iterator[tuple[str, str, str]]:
         text = _table([head, *body], "Before and after", {1: "old", 2: "new"}) if body else "<p>Nothing changes.</p>"
         yield "changes", "Before and after", text
     settings = [["setting", "for", "value", "reason", "source"]]
-    settings += [[row.setting, row.of, row.value, row.reason, row.source] for row in rows(found.advice)]
+    settings += [[row.setting, row.of, row.value, row.reason, short_source(row)] for row in rows(found.advice)]
     yield "settings", "Settings", _table(settings, "Settings")
     parts = [headroom_head(), *(parts_of(one) for one in found.advice.classes)]
-    lines = "".join(f'<p class="quiet">{escape(line)}</p>' for line in runs_out(found.advice))
+    lines = f'<p class="quiet">{escape("; ".join(runs_out(found.advice)))}</p>'
     table = elements.table(Table(parts[0], parts[1:]), "Headroom in parts")
     yield "headroom", "Headroom and what if", table + lines + _pictures(found)
 
@@ -116,8 +116,9 @@ def _pictures(found: Study) -> str:
         for what, results in simulated(found.what_ifs):
             head, *body = what_ifs.table(results)
             said = what_ifs.said(found.what_ifs.choice) if what == "ecn" and found.what_ifs.choice else ""
-            quiet = "".join(f'<p class="quiet">{escape(text)}.</p>' for text in (said, what_ifs.legend(what)) if text)
+            quiet = f'<p class="quiet">{escape(said)}.</p>' if said else ""
             numbers = elements.table(Table(head, body), CAPTIONS[what])
+            numbers += f'<p class="quiet">{escape(what_ifs.legend(what))}.</p>'
             folded = f"<details><summary>Numbers and specs</summary>{numbers}</details>"
             made.append(_figure(what, plots.render(figure_of(what, found.what_ifs), "svg"), quiet + folded))
     after = "".join(f'<p class="quiet">{escape(note)}</p>' for note in (notes(found.what_ifs) if found.what_ifs else []))

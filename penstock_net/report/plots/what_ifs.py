@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.advise.what_ifs import AFTER, BEFORE, Result, WhatIfs
+from penstock_net.inputs import natural
 from penstock_net.palette import BLUE, GREEN, MARKERS, ORANGE, PAGE, PURPLE, RED
 from penstock_net.report.plots.canvas import GREY, active
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, RED)
-HEIGHT, BAR = 2.6, 0.17  # inches: of a figure, of a bar
-WIDTH = PAGE / 2
+HEIGHT, BAR = 2.7, 0.12  # inches: of a figure, of a bar
+ROOM = (0.6, 1.6)  # beside the points, for bars that may be longer
+WIDTH = 0.62 * PAGE
 
 
 def figure_of(what: str, made: WhatIfs) -> Figure:
@@ -53,6 +55,7 @@ def bystanders(made: WhatIfs) -> Figure:
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
         _plain(axes.yaxis, [value for one in results for value in _ends(one, "bystanders p99")])
+        axes.set_ylim(1, 1.3 * max(3.0, *(value for one in results for value in _ends(one, "bystanders p99"))))
         axes.set_xlabel("senders at once")
         axes.set_ylabel("bystanders' slowdown, p99")
         axes.legend(title="shared buffer", frameon=False, loc="upper left", fontsize=7, title_fontsize=7)
@@ -73,7 +76,7 @@ def trade(made: WhatIfs) -> Figure:
     x_name, y_name = "long p99", "short p99"
     with active():
         figure, axes = _canvas()
-        percents = list(dict.fromkeys(one.case.varied["P_max"] for one in results if one.case.settings == AFTER))
+        percents = sorted({one.case.varied["P_max"] for one in results if one.case.settings == AFTER}, key=natural)
         for percent, colour, marker in zip(percents, COLOURS, MARKERS):
             own = [one for one in results if one.case.varied["P_max"] == percent and one.case.settings == AFTER]
             places = [(one.numbers[x_name].mean, one.numbers[y_name].mean) for one in own]
@@ -92,9 +95,11 @@ def trade(made: WhatIfs) -> Figure:
             axes.errorbar([x.mean], [y.mean], fmt="o", color=colour, label=label, **look, **bars)
         axes.set_xlabel("flows of 1 MB and more, slowdown p99")
         axes.set_ylabel("flows below 100 KB, slowdown p99")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize=7, loc="best")
+        for limit, name in ((axes.set_xlim, x_name), (axes.set_ylim, y_name)):
+            means = [one.numbers[name].mean for one in results if not math.isnan(one.numbers[name].mean)]
+            if means:
+                limit(ROOM[0] * min(means), ROOM[1] * max(means))
+        axes.legend(frameon=False, fontsize=7, loc="upper right")
     return figure
 
 
@@ -132,7 +137,7 @@ def _bars(results: list[Result], name: str, label: str) -> Figure:
         axes.set_yticks(ticks, kinds)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, ROOM[1] * max(0.5, *(one.numbers[name].mean for one in results if not math.isnan(one.numbers[name].mean))))
         axes.set_xlabel(label)
         if any(others):
             figure.legend(frameon=False, fontsize=7, loc="outside upper right", ncols=min(len(others), 2))
@@ -158,9 +163,9 @@ def _bar(number: Any) -> list[list[float]]:
 
 def _plain(axis: Any, values: list[float]) -> None:
     """Ticks 1, 2, 5, 10 ... with plain numbers, on a logarithmic axis."""
-    low, high = min(values, default=1.0), max(values, default=10.0)
+    high = max(values, default=10.0)
     ticks = [base * 10**power for power in range(5) for base in (1, 2, 5)]
-    inside = [tick for tick in ticks if low / 1.5 <= tick <= high * 1.5]
+    inside = [tick for tick in ticks if tick <= max(high, 3) * 1.3]
     axis.set_ticks(inside, [f"{tick:g}" for tick in inside])
 
 
