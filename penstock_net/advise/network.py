@@ -48,7 +48,7 @@ def star(switch: Switch) -> Network:
 
 
 def leaf_spine(switch: Switch, fabric: Fabric, share: int = 1) -> Network:
-    """Leaves leaf0 and on, each like the switch, with hosts h0 and on in their order; uplink u of each goes to spine u mod spines.
+    """Leaves leaf0 and on, each like the switch, with hosts h0 and on; uplink u of each goes to spine u mod spines.
 
     share  only each of so many spines is there.  SpecError: no port, or every port, is an uplink; too many spines.
     """

@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Advice:
-    """All of a switch.  k_min, k_max in bytes, p_max in percent, watchdog times in ms; simulated: what a simulation says of ECN."""
+    """All of a switch.  k_min, k_max in bytes, p_max in percent, watchdog times in ms; simulated: why, if a simulation chose ECN."""
 
     switch: Switch
     classes: tuple[Class, ...]

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from penstock_net.advise.platform import ByHand, Platform, by_text
-from penstock_net.advise.site import DEFAULT_MTU, LARGEST_CELL, LONGEST_RESPONSE_NS, MOST_PORTS, Ports, Switch, Traffic, sharing, with_traffic
+from penstock_net.advise.site import (
+    DEFAULT_MTU,
+    LARGEST_CELL,
+    LONGEST_RESPONSE_NS,
+    MOST_PORTS,
+    Ports,
+    Switch,
+    Traffic,
+    sharing,
+    with_traffic,
+)
 from penstock_net.errors import SpecError
 from penstock_net.inputs import natural, read_text, time_ps, whole
 

@@ -51,9 +51,7 @@ class Study:
         return any(finding.severity == "error" for finding in self.findings)
 
 
-def study(
-    site: Path, platform: str | None = None, neighbours: tuple[Path, ...] = (), own: ByHand | None = None
-) -> list[Study]:
+def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] = (), own: ByHand | None = None) -> list[Study]:
     """Of a site.toml, or of a config_db.json, whose platform and neighbours may be named; own: its platform by hand.
 
     SpecError: it is neither, or a platform is named and given by hand.
@@ -72,7 +70,13 @@ def study(
     name = str(row.get("hostname", site.stem))[:64]
     if of is None:
         return [
-            Study(name, None, tuple(findings), config, "its platform is not known, so headroom is not judged: give --platform, or --response and --cell")
+            Study(
+                name,
+                None,
+                tuple(findings),
+                config,
+                "its platform is not known, so headroom is not judged: give --platform, or --response and --cell",
+            )
         ]
     switch = switch_of(config, of)
     if switch is None:

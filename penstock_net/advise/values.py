@@ -87,7 +87,7 @@ def now(config: Config, advice: Advice) -> Values:
 
 
 def scheme(switch: Switch, values: Values, servers: tuple[Ports, ...], dcqcn: dict[str, Any]) -> dict[str, Any]:
-    """The table [scheme] of a spec: DCQCN with these settings.  `servers`: kinds of ports to hosts, if others lead to switches."""
+    """The table [scheme] of a spec: DCQCN with these settings.  `servers`: kinds of ports to hosts, of a leaf."""
     ecn = {"k_min": values.k_min, "k_max": values.k_max, "p_max": values.p_max / 100}
     return {"name": "dcqcn", "ecn": ecn, "pfc": _pfc(switch, values, servers)} | ({"dcqcn": dcqcn} if dcqcn else {})
 

@@ -1,6 +1,6 @@
 """What if: small simulations of a switch with its job, each before (settings as they are) and after (as advised), as specs.
 
-`cases` makes them; `penstock_net.sweeps.what_ifs` simulates them; `measured` reads the numbers of a run, `Result` has them over seeds.
+`cases` makes them; `penstock_net.sweeps.what_ifs` simulates them; `measured` reads the numbers of a run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from penstock_net.advise.settings import Advice, share
 from penstock_net.advise.sonic import Config
 from penstock_net.advise.values import Values, advised, now, scheme, watchdog
 from penstock_net.errors import SpecError
+from penstock_net.inputs import time_ps
 from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
 from penstock_net.results.statistic import Statistic
 from penstock_net.spec.toml import write_toml
-from penstock_net.inputs import time_ps
 from penstock_net.units import format_size
 
 if TYPE_CHECKING:
@@ -273,7 +273,9 @@ def _failures(made: _Maker) -> Iterator[Case]:
         for part in (2, 4):
             if net.spines >= part:
                 fewer = made.network(part)
-                yield from _both(made, {"fails": f"{net.spines - fewer.spines} of {net.spines} spines", **paths}, fewer, {}, sprayed)
+                yield from _both(
+                    made, {"fails": f"{net.spines - fewer.spines} of {net.spines} spines", **paths}, fewer, {}, sprayed
+                )
 
 
 def _both(made: _Maker, varied: dict[str, str], net: Network, topology: dict[str, Any], sprayed: bool) -> Iterator[Case]:
@@ -284,7 +286,7 @@ def _both(made: _Maker, varied: dict[str, str], net: Network, topology: dict[str
 def _storm(made: _Maker) -> Iterator[Case]:
     """h0 sends pauses, or takes no packets; without a watchdog, and with one whose milliseconds are microseconds.
 
-    Others send h0 twice what a switch can share, so that the buffer is full long before a watchdog acts, as it is in milliseconds.
+    Others send h0 twice what a switch can share, so that the buffer is full before a watchdog acts, as it is in milliseconds.
     """
     paused = {"storm_host": 0, "storm_start": START, "storm_priorities": list(made.switch.lossless)}
     stopped = {"receivers": [{"host": 0, "rate": STOPPED, "start": START}]}
@@ -302,7 +304,7 @@ def _storm(made: _Maker) -> Iterator[Case]:
     values, workload = made.settings[AFTER], [*made.job.workload, to_it]
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"server pauses": (paused, {}), "receiver stops": ({}, stopped)}
     for kind, (pfc, topology) in kinds.items():
-        each = {"none": (AFTER, values, {})}
+        each: dict[str, tuple[str, Values, dict[str, Any]]] = {"none": (AFTER, values, {})}
         for name, own in made.settings.items():
             if own.detection_ms:
                 text = f"{own.detection_ms}us, {own.action}"
@@ -411,7 +413,9 @@ def table(results: list[Result]) -> list[list[str]]:
     out = [head]
     for one in results:
         own = [one.case.settings] if several else []
-        out.append([*one.case.varied.values(), *own, *(shown(name, one.numbers[name]) for name in names), f"{one.case.name}.toml"])
+        out.append(
+            [*one.case.varied.values(), *own, *(shown(name, one.numbers[name]) for name in names), f"{one.case.name}.toml"]
+        )
     return out
 
 
@@ -428,7 +432,7 @@ def said(choice: Choice) -> str:
     if best is default:
         return f"the default, {point}, is the best of the grid"
     if math.isnan(ratio.factor):
-        return f"{point} is the best of the grid with this seed; more seeds are needed to say whether that is real, the default stays"
+        return f"{point} is the best of the grid with this seed; whether that is real takes more seeds, so the default stays"
     by = f"default / this of both: {_short(ratio.mean)}, 95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
     if choice.changed:
         return f"{point} is better than the default ({by}), and is chosen"

@@ -1,6 +1,6 @@
 """The page of a study of `penstock advise` for those who decide about a change: findings, before and after, pictures, numbers.
 
-Nothing is loaded from anywhere and no script runs; printed, it is what the screen shows, without the numbers that are folded away.
+Nothing is loaded from anywhere and no script runs; a print has all but the numbers that are folded away.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ from penstock_net.advise import what_ifs
 from penstock_net.advise.export import fragment
 from penstock_net.advise.finding import SEVERITIES
 from penstock_net.advise.settings import rows, runs_out
-from penstock_net.advise.study import PICTURE, Study, changes, grouped, heading, headroom_head, notes, parts_of, short_source, simulated
+from penstock_net.advise.study import (
+    PICTURE,
+    Study,
+    changes,
+    grouped,
+    heading,
+    headroom_head,
+    notes,
+    parts_of,
+    short_source,
+    simulated,
+)
 from penstock_net.report import elements, plots
 from penstock_net.report.figures import Table
 from penstock_net.report.plots.advice import headroom_by_length
@@ -54,7 +65,8 @@ def page(found: Study) -> str:
         facts=" ".join(_facts(found)),
         contents="\n".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections),
         main="".join(
-            f'<section id="{name}" aria-labelledby="{name}-title">\n<h2 id="{name}-title">{escape(title)}</h2>\n{text}\n</section>\n'
+            f'<section id="{name}" aria-labelledby="{name}-title">\n'
+            f'<h2 id="{name}-title">{escape(title)}</h2>\n{text}\n</section>\n'
             for name, title, text in sections
         ),
     )
@@ -130,7 +142,8 @@ def _figure(name: str, svg: bytes, below: str, kind: str = "") -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r'(id="|url\(#|href="#)', rf"\1{name}-", text)  # ids are those of the page
     caption = escape(CAPTIONS[name])
-    return f'<figure class="{kind}"><figcaption>{caption}</figcaption><div role="img" aria-label="{caption}">{text}</div>{below}</figure>'
+    drawn = f'<figcaption>{caption}</figcaption><div role="img" aria-label="{caption}">{text}</div>'
+    return f'<figure class="{kind}">{drawn}{below}</figure>'
 
 
 def _table(cells: list[list[str]], caption: str, kinds: dict[int, str] | None = None) -> str:

@@ -1,9 +1,10 @@
-"""The what-ifs of `penstock advise` are simulated: a spec in a file for each case, run with every seed, kept and resumed as sweeps are."""
+"""Simulates the what-ifs of `penstock advise`: a spec in a file for each case, with every seed; kept as sweeps are."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock_net.advise.job import Job
@@ -13,6 +14,7 @@ from penstock_net.advise.what_ifs import Case, WhatIfs, cases, choose, measured,
 from penstock_net.errors import SpecError
 from penstock_net.files import new_files, write_file
 from penstock_net.results.run import Run
+from penstock_net.spec import load_spec
 from penstock_net.stderr import say
 from penstock_net.sweeps.points import Point, points_of
 from penstock_net.sweeps.sweep import check, execute
@@ -36,6 +38,7 @@ def simulate(
     """
     found, left_out = cases(advice, job, before, only)
     written = write_specs(found, out)
+    _check_traffic(found, written, job)
     points: dict[str, Point] = {}
     keys: dict[str, list[str]] = {}
     for case in found:
@@ -61,17 +64,32 @@ def write_specs(found: list[Case], out: Path) -> dict[str, Path]:
     return {case.name: out / SPECS / f"{case.name}.toml" for case in found}
 
 
+def _check_traffic(found: list[Case], written: dict[str, Path], job: Job) -> None:
+    """Make the flows of the job once, before anything is simulated.  SpecError: something in it is wrong."""
+    for case in [case for case in found if case.what != "incast"][:1]:
+        with _of_job(job):
+            spec = load_spec(written[case.name])
+            spec.build_flows(spec.build_topology())
+
+
 def _points(case: Case, path: Path, seeds: Sequence[int], job: Job) -> list[Point]:
-    """A run for each seed.  SpecError: something in the job is wrong, by its line there."""
+    """A run for each seed.  SpecError: something in the job is wrong."""
     values = {f"{case.what}.{name}": value for name, value in case.varied.items()} | {f"{case.what}.settings": case.settings}
-    try:
+    with _of_job(job):
         found = list(points_of(path, {"run.seed": [str(seed) for seed in seeds]}, []))
+    return [Point(values, one.scheme, one.seed, one.stamp, one.toml) for one in found]
+
+
+@contextmanager
+def _of_job(job: Job) -> Iterator[None]:
+    """An error of a table that is the job's is said with its line there."""
+    try:
+        yield
     except SpecError as error:
         if error.path.partition(".")[0] in ("workload", "host", "run"):
             error.place = ""
             raise job.placed(error) from None
         raise
-    return [Point(values, one.scheme, one.seed, one.stamp, one.toml) for one in found]
 
 
 def _tell() -> Callable[[str], None]:

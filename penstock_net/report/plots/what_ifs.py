@@ -90,8 +90,8 @@ def trade(made: WhatIfs) -> Figure:
             x, y = one.numbers[x_name], one.numbers[y_name]
             if math.isnan(x.mean) or math.isnan(y.mean):
                 continue
-            bars = {} if math.isnan(x.low) or math.isnan(y.low) else {"xerr": _bar(x), "yerr": _bar(y)}
-            look = {"markerfacecolor": "none", "markersize": 9, "elinewidth": 0.8, "capsize": 2}
+            bars: dict[str, Any] = {} if math.isnan(x.low) or math.isnan(y.low) else {"xerr": _bar(x), "yerr": _bar(y)}
+            look: dict[str, Any] = {"markerfacecolor": "none", "markersize": 9, "elinewidth": 0.8, "capsize": 2}
             axes.errorbar([x.mean], [y.mean], fmt="o", color=colour, label=label, **look, **bars)
         axes.set_xlabel("flows of 1 MB and more, slowdown p99")
         axes.set_ylabel("flows below 100 KB, slowdown p99")
@@ -124,8 +124,15 @@ def _bars(results: list[Result], name: str, label: str) -> Figure:
             for one in (one for one in results if next(iter(one.case.varied.values())) == kind):
                 number, colour = one.numbers[name], COLOURS[others.index(_rest(one, results)) % len(COLOURS)]
                 hatch = "////" if one.case.settings == BEFORE else None
-                error = None if math.isnan(number.low) else [[max(number.mean - max(number.low, 0), 0)], [number.high - number.mean]]
-                look = {"error_kw": {"elinewidth": 0.8, "capsize": 1.5}, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+                error = (
+                    None if math.isnan(number.low) else [[max(number.mean - max(number.low, 0), 0)], [number.high - number.mean]]
+                )
+                look: dict[str, Any] = {
+                    "error_kw": {"elinewidth": 0.8, "capsize": 1.5},
+                    "hatch": hatch,
+                    "edgecolor": "white",
+                    "linewidth": 0,
+                }
                 mean = 0 if math.isnan(number.mean) else number.mean
                 axes.barh(place, mean, 0.85, color=colour, xerr=error, **look)
                 place += 1
@@ -137,7 +144,9 @@ def _bars(results: list[Result], name: str, label: str) -> Figure:
         axes.set_yticks(ticks, kinds)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
-        axes.set_xlim(0, ROOM[1] * max(0.5, *(one.numbers[name].mean for one in results if not math.isnan(one.numbers[name].mean))))
+        axes.set_xlim(
+            0, ROOM[1] * max(0.5, *(one.numbers[name].mean for one in results if not math.isnan(one.numbers[name].mean)))
+        )
         axes.set_xlabel(label)
         if any(others):
             figure.legend(frameon=False, fontsize=7, loc="outside upper right", ncols=min(len(others), 2))
