@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Advice:
-    """All of a switch.  k_min, k_max in bytes, p_max in percent, watchdog times in ms; simulated: why, if a simulation chose ECN."""
+    """All of a switch.  k_min, k_max in bytes, p_max in percent, watchdog times in ms."""
 
     switch: Switch
     classes: tuple[Class, ...]
@@ -69,7 +69,7 @@ class Advice:
     p_max: int
     detection_ms: int
     poll_ms: int
-    simulated: str = ""
+    simulated: str = ""  # why, if a simulation has chosen ECN
 
     @property
     def fits(self) -> bool:

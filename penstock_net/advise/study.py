@@ -98,10 +98,10 @@ def _of_switch(advice: Advice) -> Study:
 # ---- Text ----
 
 
-def text(found: Study) -> Iterator[str]:
-    """Lines for a terminal."""
+def text(found: Study, settings: bool = True) -> Iterator[str]:
+    """Lines for a terminal; settings: with these, not only what was simulated and the findings."""
     yield heading(found)
-    if found.advice:
+    if found.advice and settings:
         yield ""
         yield from _aligned([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1)
         yield ""

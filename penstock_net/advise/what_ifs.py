@@ -124,16 +124,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class WhatIfs:
-    """All results of a switch, what was left out and why, and the ECN point that they say."""
+    """All results of a switch, what was left out and why, the ECN point that they say, and the folder of the specs."""
 
     results: tuple[Result, ...]
     left_out: tuple[str, ...]
     seeds: tuple[int, ...]
     choice: Choice | None = None
+    folder: str = "specs"
 
     def command(self, name: str) -> str:
-        """What repeats a row, in the folder of the advice."""
-        return f"penstock run specs/{name} --seeds {','.join(map(str, self.seeds))}"
+        """What repeats a row."""
+        return f"penstock run {self.folder}/{name} --seeds {','.join(map(str, self.seeds))}"
 
     def of(self, what: str) -> list[Result]:
         """Those of one what-if."""
@@ -260,6 +261,8 @@ def _failures(made: _Maker) -> Iterator[Case]:
     slow: dict[str, Any]
     if net.leaves:
         slow = {"a": "leaf0", "b": "spine0", "rate": f"{net.uplink_gbps / SLOWER:g}Gbps"}
+        if net.uplinks > net.spines:
+            slow["parallel"] = 0
     else:
         made.left_out.append("failures: a dead spine and fewer spines need [fabric] in the job")
         slow = {"a": "h0", "b": "switch", "rate": f"{made.switch.ports[0].gbps / SLOWER:g}Gbps"}

@@ -24,7 +24,11 @@ def command(
     ] = None,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(metavar="incast|ecn|failures|storm", help="Of --job: only these; repeatable.", show_default=False),
+        typer.Option(
+            metavar="incast|ecn|failures|storm",
+            help="Of --job: only these, and only they are printed; repeatable.",
+            show_default=False,
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option("--seeds", metavar="N|A..B|A,B", help="Of --job: every what-if with these seeds.")] = "5",
     workers: Annotated[
@@ -85,7 +89,7 @@ def command(
     if job and out:
         found = _simulated(found, job, out, seeds, workers, tuple(what_if or ()))
     for number, one in enumerate(found):
-        typer.echo(("\n" if number else "") + "\n".join(text(one)))
+        typer.echo(("\n" if number else "") + "\n".join(text(one, not what_if)))
     if out is not None:
         from penstock_net.report.board import files
 

@@ -51,7 +51,7 @@ def simulate(
     numbers = {(case.what, key): measured(case.what, Run.load(out / RUNS / key)) for case in found for key in keys[case.name]}
     results = tuple(result(case, [numbers[case.what, key] for key in keys[case.name]]) for case in found)
     grid = [one for one in results if one.case.what == "ecn"]
-    return WhatIfs(results, tuple(left_out), tuple(seeds), choose(grid, advice) if grid else None)
+    return WhatIfs(results, tuple(left_out), tuple(seeds), choose(grid, advice) if grid else None, str(out / SPECS))
 
 
 def write_specs(found: list[Case], out: Path) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock_net.advise import what_ifs
+from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged
 from penstock_net.advise.job import read_job
 from penstock_net.advise.network import Fabric, leaf_spine, star
@@ -90,7 +91,7 @@ def test_the_command_goes_on_where_it_was(folder, capsys):
     command = ["advise", "site.toml", "--job", "job.toml", "--out", "out", "--workers", "1", "--seeds", "1"]
     assert main([*command, "--what-if", "failures"]) == 0
     first = capsys.readouterr()
-    assert "8 runs, 0 of them finished before" in first.err and "a row again: penstock run specs/FILE --seeds 1" in first.out
+    assert "8 runs, 0 of them finished before" in first.err and "a row again: penstock run out/specs/FILE --seeds 1" in first.out
     assert main([*command, "--what-if", "failures"]) == 0
     second = capsys.readouterr()
     assert "8 runs, 8 of them finished before" in second.err and second.out == first.out
@@ -154,8 +155,12 @@ def test_the_chosen_point_is_what_is_set(folder):
     assert (after.advice.k_min, after.advice.k_max, after.advice.p_max) == what_ifs.marks_of(results[2])
     marks = [line for line in text(after) if "is chosen; simulation" in line]
     assert len(marks) == 3
-    row = fragment(after.advice, Config({}))["WRED_PROFILE"]["AZURE_LOSSLESS"]
-    assert int(row["green_max_threshold"]) == after.advice.k_max
+    before = Config(clean("Z9864f", 4))
+    rows = fragment(
+        replace(advise(switch_of(before, platform_of(before))), k_min=after.advice.k_min, k_max=after.advice.k_max), before
+    )
+    assert int(rows["WRED_PROFILE"]["AZURE_LOSSLESS"]["green_max_threshold"]) == after.advice.k_max
+    assert check(merged(before, rows), platform_of(before)) == []
 
 
 def test_no_point_of_the_grid_marks_after_pfc(folder):
@@ -338,6 +343,14 @@ def test_one_switch_alone(folder):
     slow = load_spec(folder / f"out/specs/{made.results[1].case.name}.toml")
     (change,) = slow.build_topology().changes
     assert change.ps_per_byte == 8 * 4 / 0.4
+
+
+def test_a_slow_link_among_parallel_ones(folder):
+    """Two uplinks to one spine: one of them is slow."""
+    Path("job.toml").write_text(JOB.replace("leaves = 2", "leaves = 2\nspines = 1"))
+    cases, _ = what_ifs.cases(advice_of(), read_job(Path("job.toml")), None, ("failures",))
+    changes = tomllib.loads(next(case.spec for case in cases if "slow" in case.name))["topology"]["changes"]
+    assert changes == [{"time": "10us", "a": "leaf0", "b": "spine0", "rate": "200Gbps", "parallel": 0}]
 
 
 def test_an_unknown_what_if_of_python(folder):
