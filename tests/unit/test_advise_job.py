@@ -164,8 +164,8 @@ def test_the_chosen_point_is_what_is_set(folder):
 
 
 def test_no_point_of_the_grid_marks_after_pfc(folder):
-    advice = advise(replace(read_site(Path("site.toml"))[0], fan_in=5))
-    limit = advice.budget.pool / (1 + 5)
+    advice = advise(replace(read_site(Path("site.toml"))[0], fan_in=30))
+    limit = advice.budget.pool / (1 + 30)
     cases, _ = what_ifs.cases(advice, read_job(Path("job.toml")), None, ("ecn",))
     marks = [tomllib.loads(case.spec)["scheme"]["ecn"] for case in cases]
     assert len(cases) == len({case.name for case in cases}) == 18
