@@ -69,6 +69,7 @@ class Advice:
     p_max: int
     detection_ms: int
     poll_ms: int
+    simulated: str = ""  # why, if a simulation has chosen ECN
 
     @property
     def fits(self) -> bool:
@@ -151,9 +152,14 @@ def rows(advice: Advice) -> list[Row]:
     kept = "below" if advice.k_max == K_MAX else "kept at"
     why = f"{kept} what an ingress holds when it pauses: {at}"
     default = "SONiC's default" if advice.k_max == K_MAX else "SONiC's default, scaled down"
-    out.append(Row("K_min", everywhere, f"{advice.k_min} B", "half of K_max", default))
-    out.append(Row("K_max", everywhere, f"{advice.k_max} B", why, default))
-    out.append(Row("P_max", everywhere, f"{advice.p_max} %", "of packets at K_max", "SONiC's default"))
+    marking = {
+        "K_min": (f"{advice.k_min} B", "half of K_max", default),
+        "K_max": (f"{advice.k_max} B", why, default),
+        "P_max": (f"{advice.p_max} %", "of packets at K_max", "SONiC's default"),
+    }
+    for setting, (value, reason, source) in marking.items():
+        said = (advice.simulated, "simulation") if advice.simulated else (reason, source)
+        out.append(Row(setting, everywhere, value, *said))
     why = f"{DETECTION_MS} ms x ceil({switch.count} / {DETECTION_PORTS}); restoration the same, poll {advice.poll_ms} ms"
     out.append(Row("watchdog", everywhere, f"{advice.detection_ms} ms, drop", why, "SONiC's pfcwd start_default"))
     return out

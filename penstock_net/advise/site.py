@@ -28,6 +28,7 @@ from penstock_net.units import parse_metres, parse_rate
 KEYS = ("name", "platform", "cell", "response", "buffer", "ports", "lossless", "shared_headroom")
 MOST_PORTS = 4096
 MOST_METRES = 100_000
+DEFAULT_MTU, LARGEST_CELL, LONGEST_RESPONSE_NS = 4096, 65536, 1e6
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,11 @@ def _platform(table: dict[str, Any], traffic: Traffic, lossless: int) -> Platfor
     if "response" not in table:
         raise SpecError("is missing", path="response", remedy="give platform, or response and, if its buffer has cells, cell")
     response = time_ps(table["response"], "response") / 1000
-    if response > 1e6:
+    if response > LONGEST_RESPONSE_NS:
         raise SpecError("must be at most 1ms", path="response", value=table["response"])
-    cell = whole(table.get("cell", 0), "cell", 0, 65536)
+    cell = whole(table.get("cell", 0), "cell", 0, LARGEST_CELL)
     small = 1.0 if traffic.small is None else traffic.small
-    return Platform("by hand", "", "", ByHand(traffic.mtu or 4096, response, cell, small, lossless), {}, {})
+    return Platform("by hand", "", "", ByHand(traffic.mtu or DEFAULT_MTU, response, cell, small, lossless), {}, {})
 
 
 def with_traffic(of: Platform, traffic: Traffic) -> Platform:

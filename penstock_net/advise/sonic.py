@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock_net.advise.platform import Platform, by_text
-from penstock_net.advise.site import MOST_PORTS, Ports, Switch, Traffic, sharing, with_traffic
+from penstock_net.advise.platform import ByHand, Platform, by_text
+from penstock_net.advise.site import (
+    DEFAULT_MTU,
+    LARGEST_CELL,
+    LONGEST_RESPONSE_NS,
+    MOST_PORTS,
+    Ports,
+    Switch,
+    Traffic,
+    sharing,
+    with_traffic,
+)
 from penstock_net.errors import SpecError
-from penstock_net.inputs import natural, read_text
+from penstock_net.inputs import natural, read_text, time_ps, whole
 
 Tables = dict[str, dict[str, dict[str, Any]]]
 READ = (
@@ -219,6 +229,29 @@ def platform_of(config: Config) -> Platform | None:
     """The platform that DEVICE_METADATA names; None: it names none that is known."""
     row = config.rows("DEVICE_METADATA").get("localhost", {})
     return by_text(" ".join(str(row.get(key, "")) for key in ("hwsku", "platform")))
+
+
+def by_hand(response: str | None, cell: int | None, mtu: int | None) -> ByHand | None:
+    """A platform that is none of those known, as options say it; None: they do not.  SpecError: a bad value, or no response."""
+    if response is None:
+        for option, given in (("--cell", cell), ("--mtu", mtu)):
+            if given is not None:
+                raise SpecError("is of a platform by hand", remedy="give --response, too", place=option)
+        return None
+    time = time_ps(response, "--response") / 1000
+    if time > LONGEST_RESPONSE_NS:
+        raise SpecError("must be at most 1ms", path="--response", value=response)
+    size = whole(0 if cell is None else cell, "--cell", 0, LARGEST_CELL)
+    return ByHand(0 if mtu is None else whole(mtu, "--mtu", 64, 16384), time, size)
+
+
+def own_platform(config: Config, own: ByHand) -> Platform:
+    """A platform by hand for a configuration, which says how many priorities pause, and which packets, if nobody else did."""
+    traffic = traffic_of(config)
+    lossless = set().union(*(port.pfc for port in ports_of(config).values()))
+    small = 1.0 if traffic.small is None else traffic.small
+    formula = replace(own, mtu=own.mtu or traffic.mtu or DEFAULT_MTU, small=small, lossless=max(len(lossless), 1))
+    return Platform("by hand", "", "", formula, {}, {})
 
 
 def traffic_of(config: Config) -> Traffic:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock_net.advise import repeat
+from penstock_net.advise import repeat, what_ifs
 from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
+from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
-from penstock_net.advise.settings import Advice, Class, advise, rows, runs_out, why_not
+from penstock_net.advise.settings import Advice, Class, Row, advise, rows, runs_out, why_not
 from penstock_net.advise.site import read_site
-from penstock_net.advise.sonic import Config, Tables, platform_of, ports_of, read_config, switch_of
+from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
+from penstock_net.advise.what_ifs import WhatIfs
 from penstock_net.errors import SpecError
 from penstock_net.files import new_files, write_file
 from penstock_net.units import format_size
 
 PICTURE = "headroom.png"
+COLOUR, ANY = re.compile("green|yellow|red"), "{colours}"
 PARTS = ("cable", "response", "frames", "cells", "rounding")
 
 
@@ -30,7 +34,8 @@ PARTS = ("cable", "response", "frames", "cells", "rounding")
 class Study:
     """A switch with its settings, if they can be said, and what is wrong.
 
-    config  what it has now; None: a site.toml, which has nothing yet     note  why there are no settings; "": there are
+    config    what it has now; None: a site.toml, which has nothing yet     note  why there are no settings; "": there are
+    what_ifs  what was simulated of it; None: nothing
     """
 
     name: str
@@ -38,6 +43,7 @@ class Study:
     findings: tuple[Finding, ...]
     config: Config | None = None
     note: str = ""
+    what_ifs: WhatIfs | None = None
 
     @property
     def wrong(self) -> bool:
@@ -45,21 +51,32 @@ class Study:
         return any(finding.severity == "error" for finding in self.findings)
 
 
-def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] = ()) -> list[Study]:
-    """Of a site.toml, or of a config_db.json, whose platform and neighbours may be named.  SpecError: it is neither."""
+def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] = (), own: ByHand | None = None) -> list[Study]:
+    """Of a site.toml, or of a config_db.json, whose platform and neighbours may be named; own: its platform by hand.
+
+    SpecError: it is neither, or a platform is named and given by hand.
+    """
+    if own and platform:
+        raise SpecError("is a platform by hand, and --platform names one", remedy="give one of the two", place="--response")
     if site.suffix != ".json":
-        for option, given in (("--platform", platform), ("--neighbour", neighbours)):
+        for option, given in (("--platform", platform), ("--neighbour", neighbours), ("--response", own)):
             if given:
                 raise SpecError("is for a config_db.json", place=option, remedy="a site.toml names its platforms itself")
         return [_of_switch(advise(switch)) for switch in read_site(site)]
     config = read_config(site)
-    of = platform_named(platform) if platform else platform_of(config)
+    of = platform_named(platform) if platform else own_platform(config, own) if own else platform_of(config)
     findings = check(config, of, tuple(read_config(path) for path in neighbours))
     row = config.rows("DEVICE_METADATA").get("localhost", {})
     name = str(row.get("hostname", site.stem))[:64]
     if of is None:
         return [
-            Study(name, None, tuple(findings), config, "its platform is not known, so headroom is not judged: give --platform")
+            Study(
+                name,
+                None,
+                tuple(findings),
+                config,
+                "its platform is not known, so headroom is not judged: give --platform, or --response and --cell",
+            )
         ]
     switch = switch_of(config, of)
     if switch is None:
@@ -81,21 +98,54 @@ def _of_switch(advice: Advice) -> Study:
 # ---- Text ----
 
 
-def text(found: Study) -> Iterator[str]:
-    """Lines for a terminal."""
+def text(found: Study, settings: bool = True) -> Iterator[str]:
+    """Lines for a terminal; settings: with these, not only what was simulated and the findings."""
     yield heading(found)
-    if found.advice:
+    if found.advice and settings:
         yield ""
-        yield from _aligned([_head(), *(_parts(one) for one in found.advice.classes)], 1)
+        yield from _aligned([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1)
         yield ""
         of = max(len(row.of) for row in rows(found.advice))
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
-            source = re.sub(r"\S+/", "", row.source)  # a table without its folders
-            yield f"{'':<18}{row.reason}; {source}"
+            yield f"{'':<18}{row.reason}; {short_source(row)}"
         yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
+    if found.what_ifs:
+        for what, results in simulated(found.what_ifs):
+            yield from ("", f"{what_ifs.WHAT[what]}:")
+            yield from _aligned(what_ifs.table(results), len(results[0].case.varied))
+            yield what_ifs.legend(what)
+            if what == "ecn" and found.what_ifs.choice:
+                yield what_ifs.said(found.what_ifs.choice)
+        yield from ("", *notes(found.what_ifs))
     yield ""
     yield from findings_text(found)
+
+
+def with_what_ifs(found: Study, made: WhatIfs) -> Study:
+    """The study with what was simulated of it, and the ECN point that this says."""
+    advice = found.advice
+    if advice and made.choice and made.choice.changed:
+        k_min, k_max, p_max = what_ifs.marks_of(made.choice.chosen)
+        advice = replace(advice, k_min=k_min, k_max=k_max, p_max=p_max, simulated=what_ifs.said(made.choice))
+    return replace(found, advice=advice, what_ifs=made)
+
+
+def simulated(made: WhatIfs) -> list[tuple[str, list[what_ifs.Result]]]:
+    return [(what, made.of(what)) for what in what_ifs.WHAT if made.of(what)]
+
+
+def notes(made: WhatIfs) -> list[str]:
+    """How a number is repeated, and what is not there."""
+    seeds = ",".join(map(str, made.seeds))
+    how = f"means over seeds {seeds} with 95 % intervals" if len(made.seeds) > 1 else f"seed {seeds}"
+    repeat = f"{how}; a row again: {made.command('FILE')}"
+    return [repeat, *(f"left out: {why}" for why in made.left_out)]
+
+
+def short_source(row: Row) -> str:
+    """The source of a setting, a table without its folders."""
+    return re.sub(r"\S+/", "", row.source)
 
 
 def heading(found: Study) -> str:
@@ -109,11 +159,11 @@ def heading(found: Study) -> str:
     return f"{found.name}: {switch.platform.name}{asic}, {switch.count} ports with PFC, lossless {priorities}, {shares}"
 
 
-def _head() -> list[str]:
+def headroom_head() -> list[str]:
     return ["headroom, bytes", *PARTS, "xoff"]
 
 
-def _parts(one: Class) -> list[str]:
+def parts_of(one: Class) -> list[str]:
     parts: Parts | None = one.parts
     return [one.ports.text, *(f"{getattr(parts, key):.0f}" if parts else "-" for key in PARTS), str(one.xoff)]
 
@@ -146,20 +196,19 @@ def grouped(findings: tuple[Finding, ...]) -> list[tuple[Finding, list[str]]]:
 # ---- Files ----
 
 
-def write(found: list[Study], out: Path, draw: Callable[[Advice], bytes]) -> list[Path]:
+def write(found: list[Study], out: Path, pictures: Callable[[Study], dict[str, bytes]]) -> list[Path]:
     """Write the reports and rows of all switches into a folder; of several, into a folder each.  SpecError: it cannot be.
 
-    advice.json, report.md; headroom.png, the picture that `draw` makes, if there are settings; if they fit, config_db.json (rows
-    to load), spec.toml and network.txt (its simulation); of a config_db.json also merged.json, all of it with these rows, and
-    rollback.json, a patch back.
+    advice.json, report.md; what `pictures` makes, report.html and, if there are settings, headroom.png and one of each what-if;
+    if the settings fit, config_db.json (rows to load), spec.toml and network.txt (its simulation); of a config_db.json also
+    merged.json, all of it with these rows, and rollback.json, a patch back.
     """
     names: list[str] = []
     with new_files(out, "give another folder with --out") as folder:
         for one in found:
             prefix = f"{one.name}/" if len(found) > 1 else ""
             files = {name: content.encode() for name, content in contents(one).items()}
-            if one.advice:
-                files[PICTURE] = draw(one.advice)
+            files |= pictures(one)
             for name, content in files.items():
                 names.append(prefix + name)
                 write_file(folder / (prefix + name), content)
@@ -193,7 +242,23 @@ def as_json(found: Study) -> dict[str, Any]:
         classes = [{**asdict(one), "ports": asdict(one.ports)} for one in found.advice.classes]
         settings = [asdict(row) for row in rows(found.advice)]
         out |= {"platform": found.advice.switch.platform.name, "budget": budget, "headroom": classes, "settings": settings}
+    if found.what_ifs:
+        out["what_ifs"] = [_result(one) for one in found.what_ifs.results]
     return out
+
+
+def _result(one: what_ifs.Result) -> dict[str, Any]:
+    case = one.case
+    numbers = {
+        name: {"mean": _known(number.mean), "low": _known(number.low), "high": _known(number.high), "by_seed": one.values[name]}
+        for name, number in one.numbers.items()
+    }
+    spec = f"specs/{case.name}.toml"
+    return {"what_if": case.what, "varied": case.varied, "settings": case.settings, "spec": spec, "numbers": numbers}
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _json(content: Any) -> str:
@@ -217,7 +282,7 @@ def markdown(found: Study) -> Iterator[str]:
     if not found.advice:
         return
     yield from ("", "## Headroom of a lossless priority", "")
-    yield from _table([_head(), *(_parts(one) for one in found.advice.classes)])
+    yield from _table([headroom_head(), *(parts_of(one) for one in found.advice.classes)])
     yield from ("", f"![By the length of the cable: dots are rows of the vendor's table, rings what is advised]({PICTURE})")
     yield from ("", "## Settings", "")
     yield from _table([["setting", "for", "value", "reason", "source"], *([*asdict(r).values()] for r in rows(found.advice))])
@@ -229,12 +294,24 @@ def markdown(found: Study) -> Iterator[str]:
         yield from ("", f"{line}.")
     if found.config and found.advice.fits:
         yield from ("", "## Before and after", "")
-        yield from _changes(found.config, fragment(found.advice, found.config))
+        cells = changes(found.config, fragment(found.advice, found.config))
+        yield from _table(cells) if len(cells) > 1 else ["Nothing changes."]
+    if found.what_ifs:
+        yield from ("", "## What if", "")
+        for what, results in simulated(found.what_ifs):
+            yield from (f"### {_cell(what_ifs.WHAT[what].capitalize())}", "", f"![{what}]({what}.png)", "")
+            yield from _table(what_ifs.table(results))
+            yield from ("", f"{what_ifs.legend(what)}.")
+            if what == "ecn" and found.what_ifs.choice:
+                yield from ("", f"{what_ifs.said(found.what_ifs.choice)}.")
+            yield ""
+        yield from (f"* {note}" for note in notes(found.what_ifs))
 
 
-def _changes(before: Config, new: Tables) -> Iterator[str]:
-    """What the rows change, those of ports with the same change together."""
+def changes(before: Config, new: Tables) -> list[list[str]]:
+    """What the rows change, head and rows: ports with the same change are together, and so are colours of packets."""
     kinds: dict[tuple[str, str, str, str], list[str]] = {}
+    colours: dict[tuple[str, str, str, str], list[str]] = {}
     ports = set(ports_of(before))
     for table, added in new.items():
         for key, row in added.items():
@@ -242,12 +319,17 @@ def _changes(before: Config, new: Tables) -> Iterator[str]:
             for name, value in row.items():
                 if old.get(name) != value:
                     port = next((p for p in (key.split("|")[0], name) if p in ports), "")
-                    what = f"{table} {name if port != name else key}" if port else f"{table}|{key} {name}"
-                    kinds.setdefault((what, str(old.get(name, "-")), value, port and "ports"), []).append(port)
+                    colour = COLOUR.search(name)
+                    what = f"{table} {name if port != name else key}" if port else f"{table}|{key} {COLOUR.sub(ANY, name)}"
+                    kind = (what, str(old.get(name, "-")), value, port and "ports")
+                    kinds.setdefault(kind, []).append(port)
+                    colours.setdefault(kind, []).extend([colour[0]] if colour else [])
     cells = [["field", "before", "after", "ports"]]
-    for (what, was, value, of), names in kinds.items():
-        cells.append([what, was, value, f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "") if of else ""])
-    yield from _table(cells) if len(cells) > 1 else ["Nothing changes."]
+    for kind, names in kinds.items():
+        what, was, value, of = kind
+        more = f" and {len(names) - 1} more" if of and len(names) > 1 else ""
+        cells.append([what.replace(ANY, ", ".join(colours[kind])), was, value, names[0] + more if of else ""])
+    return cells
 
 
 def _table(cells: list[list[str]]) -> Iterator[str]:

@@ -88,12 +88,22 @@ def test_the_command_writes_all_or_nothing(tmp_path, monkeypatch, capsys):
         "advice.json",
         "report.md",
         "config_db.json",
+        "report.html",
         "headroom.png",
         *SIMULATION,
     }
     assert main(["advise", "c.json", "--out", "config"]) == 0
     assert "no findings\nnot read, and left as they are: VLAN\n" in capsys.readouterr().out
-    names = {"advice.json", "report.md", "config_db.json", "merged.json", "rollback.json", "headroom.png", *SIMULATION}
+    names = {
+        "advice.json",
+        "report.md",
+        "config_db.json",
+        "merged.json",
+        "rollback.json",
+        "report.html",
+        "headroom.png",
+        *SIMULATION,
+    }
     assert {path.name for path in Path("config").iterdir()} == names
     assert main(["advise", "config/merged.json"]) == 0
     said = json.loads(Path("config/advice.json").read_text())
