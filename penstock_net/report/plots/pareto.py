@@ -1,0 +1,67 @@
+"""The Pareto front of a sweep: two of its statistics against each other, a mark per point."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock_net.errors import SpecError
+from penstock_net.palette import BLUE
+from penstock_net.report.plots.canvas import active, canvas, legend_of, log_axis
+from penstock_net.report.plots.sweeps import INTERVAL, axis_of
+from penstock_net.results.cells import heading
+from penstock_net.results.pareto import USUAL
+from penstock_net.results.sweep import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOOKS = {  # face and edge of a mark, what a legend says
+    "front": (BLUE, BLUE, "front"),
+    "open": ("white", BLUE, "open: seeds do not tell"),
+    "beaten": ("white", "#999999", "beaten"),
+}
+WIDE = 5.0  # an axis is logarithmic if its values differ by more than this factor
+
+
+def pareto(*sweeps: Any, x: str = USUAL[0], y: str = USUAL[1], over: tuple[str, ...] = USUAL) -> "Figure":
+    """Two statistics of a sweep against each other: a mark for each of its points, filled if it is on the front.
+
+    x, y  statistics, as in `Sweep.with_statistics`; less is better
+    over  the front is by these, and x and y
+    Bars: 95 % intervals of the means over the seeds.  SpecError: not one sweep, no such statistic, one point only.
+    """
+    from matplotlib.lines import Line2D
+
+    if len(sweeps) != 1 or not isinstance(sweeps[0], Sweep):
+        raise SpecError("draws one sweep", path="pareto", remedy="give the --out folder of penstock sweep")
+    (sweep,) = sweeps
+    known = [name for name in over if name in sweep.statistics and sweep.runs[name].null_count() < len(sweep)]
+    front = sweep.pareto(*dict.fromkeys((x, y, *known)))
+    tables = [sweep.over_seeds(name) for name in (x, y)]
+    titles, factors = zip(*(axis_of(table["statistic"][0]) for table in tables))
+    mean, low, high = (
+        np.array([factor * table[name].fill_null(table["mean"]).to_numpy() for table, factor in zip(tables, factors)])
+        for name in ("mean", "low", "high")
+    )
+    with active():
+        caption = f"front by {', '.join(map(heading, front.statistics))}" + f"; bars: {INTERVAL}" * sweep.has_intervals
+        figure, (axes,) = canvas(caption=caption)
+        states = list(front.points["front"])
+        for i, (name, state) in enumerate(zip(front.names, states)):
+            face, edge, _ = LOOKS[state]
+            spread = [np.array([[mean[k][i] - low[k][i]], [high[k][i] - mean[k][i]]]).clip(0) for k in (0, 1)]
+            look = {"marker": "o", "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": edge, "linestyle": "none"}
+            axes.errorbar(mean[0][i], mean[1][i], spread[1], spread[0], ecolor=edge, elinewidth=0.6, alpha=0.9, **look)
+            axes.annotate(name, (mean[0][i], mean[1][i]), (4, 3), textcoords="offset points", fontsize=7, color="#333333")
+        axes.set(xlabel=titles[0], ylabel=titles[1])
+        for k, axis in enumerate((axes.xaxis, axes.yaxis)):
+            if np.nanmin(low[k]) > 0 and np.nanmax(mean[k]) > WIDE * np.nanmin(mean[k]):
+                log_axis(axis, lambda value, _: f"{value:g}", (1, 2, 5))
+        axes.margins(0.12)
+        shown = [state for state in LOOKS if state in states]
+        marks = [
+            Line2D([], [], marker="o", markerfacecolor=LOOKS[each][0], markeredgecolor=LOOKS[each][1], linestyle="none")
+            for each in shown
+        ]
+        legend_of(figure, marks, [LOOKS[each][2] for each in shown])
+    return figure

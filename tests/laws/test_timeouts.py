@@ -1,0 +1,109 @@
+"""Lost packets and the time until retransmission timeouts, by flow: from the packets' trace, and what a run says of them."""
+
+from itertools import pairwise
+
+import polars as pl
+import pytest
+
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine, star
+from penstock_net.topology.changes import LinkChange
+from penstock_net.workload import flow_list
+
+US = 1_000_000
+WARNING = "waited for retransmission timeouts"
+
+
+def told(run):
+    return [text for text in run.summary["warnings"] if WARNING in text]
+
+
+def dark(rows, down, until, scheme="fifo", rto="200us", given=None, topo=None, **more):
+    """Flows to host 1 of a star, whose link fails for a while."""
+    topo = topo or star(hosts=4, rate="100Gbps", delay="1us", buffer="8MB")
+    topo = topo.with_changes([LinkChange(down * US, 1, up=False), LinkChange(until * US, 1, up=True)])
+    flows = flow_list(topo, rows)
+    return simulate(topo, flows, parse(scheme, given or {}), host=HostConfig(rto=rto), measure=Measure(packets=True), **more)
+
+
+def expected(run, flow):
+    """(lost packets, time without progress before each go-back, ns) of a flow, from the trace of its packets."""
+    mine = run.packets.filter(pl.col("flow_id") == flow, pl.col("kind") < 2)
+    lost = mine.filter(pl.col("event") == "drop").height
+    src = run.flows["src"][flow]
+    sent = mine.filter(pl.col("node") == src, pl.col("kind") == 0, pl.col("event") == "dequeue")
+    starts = sent["time_ns"].to_list(), sent["offset_bytes"].to_list()
+    again = [(b_time, b) for (a_time, a), (b_time, b) in pairwise(zip(*starts)) if b <= a]
+    return lost, again
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_exact_from_the_trace(threads):
+    """One flow, one outage, one timeout: the time is from the last acknowledgement that told of progress until the go-back."""
+    run = dark([(0, 1, "300KB", "0us")], 10, 40, threads=threads)
+    lost, again = expected(run, 0)
+    assert lost > 0 and run.flows["lost_packets"][0] == lost == run.summary["drops"]
+    assert len(again) >= 1
+    acks = run.packets.filter(pl.col("node") == 4, pl.col("kind") == 1, pl.col("event") == "dequeue", pl.col("flow_id") == 0)
+    before = acks.filter(pl.col("time_ns") < 50_000)
+    # The last ACK before the outage has left the switch; it is at the host a line time of 64 B and 1 us later.
+    progress = before["time_ns"].max() + 1000 + 8 * before["bytes"][0] / 100
+    waited = run.flows["timeout_ns"][0]
+    assert waited == pytest.approx(again[0][0] - progress, abs=1)
+    assert 200_000 <= waited <= 250_000  # a check every quarter of the timeout
+    assert run.flows["fct_ns"][0] > waited
+
+
+def test_none_without_losses_or_timeouts():
+    run = dark([(0, 1, "300KB", "0us"), (2, 3, "100KB", "0us")], 400, 500)
+    assert run.flows["lost_packets"].sum() == 0 and run.flows["timeout_ns"].sum() == 0 and not told(run)
+    run = dark([(0, 1, "300KB", "0us"), (2, 3, "100KB", "0us")], 10, 40)
+    assert run.flows["lost_packets"][1] == 0 and run.flows["timeout_ns"][1] == 0
+
+
+def test_a_timeout_while_packets_are_held_up_is_no_cause():
+    """A long pause lets timeouts expire, though nothing is lost: the storm decides, not the timeout."""
+    topo = star(hosts=4, buffer="1MB")
+    flows = flow_list(topo, [(1, 0, "2MB"), (2, 0, "2MB")])
+    made = parse("pfc", {"storm_host": 0, "storm_start": "20us", "storm_until": "900us"})
+    run = simulate(topo, flows, made, host=HostConfig(rto="100us"))
+    assert run.flows["timeout_ns"].min() > 0 and run.flows["lost_packets"].sum() == 0
+    assert run.summary["drops"] == 0 and not told(run)
+
+
+def test_the_warning_names_key_and_share():
+    run = dark([(0, 1, "300KB", "0us")], 10, 40)
+    (text,) = told(run)
+    assert text.startswith("1 of 1 flows lost packets") and "host.rto = 200us" in text and "timeout_ns" in text
+    assert not told(dark([(0, 1, "300KB", "0us")], 10, 40, rto="10us"))  # short beside the flow and the outage
+
+
+def test_a_flow_among_many_that_ends_early_decides_nothing():
+    """Less than one in a hundred, and not the last one."""
+    rows = [(0, 1, "30KB", "0us"), *((2, 3, "1KB", f"{5 * i}us") for i in range(200))]
+    run = dark(rows, 1, 4)
+    assert run.flows["timeout_ns"][0] > 0 and run.flows["lost_packets"][0] > 0
+    assert run.flows["finish_ns"].arg_max() != 0 and not told(run)
+    assert told(dark(rows[:50], 1, 4))
+
+
+def test_messages_of_a_connection_have_times_of_their_own():
+    topo = star(hosts=4, rate="100Gbps", delay="1us", buffer="8MB")
+    topo = topo.with_changes([LinkChange(60 * US, 1, up=False), LinkChange(70 * US, 1, up=True)])
+    flows = flow_list(topo, [(0, 1, "30KB", "0us"), (0, 1, "300KB", "50us")], connections="pair")
+    run = simulate(topo, flows, parse("fifo"), host=HostConfig(rto="200us"))
+    assert run.flows["timeout_ns"][0] == 0 < run.flows["timeout_ns"][1]
+    assert told(run)
+
+
+def test_a_dead_spine_under_spraying():
+    """What sent an architect astray: 5 ms of an all-to-all were the default timeout; selective repeat needs none so long."""
+    topo = leaf_spine(hosts=16, tors=4, spines=4, rate="100Gbps", delay="500ns", buffer="16MB")
+    topo = topo.with_changes([{"time": "2us", "switch": "spine0", "up": False}])
+    flows = flow_list(topo, [(i, (i + 5) % 16, "100KB") for i in range(16)])
+    run = simulate(topo, flows, parse("pfc+spray"))
+    assert told(run) and "host.rto = 4ms" in told(run)[0] and run.flows["fct_ns"].max() > 4e6
+    repaired = simulate(topo, flows, parse("pfc+spray+recovery:irn"))
+    assert repaired.flows["fct_ns"].max() < 1e6
