@@ -35,14 +35,14 @@ def test_a_queue_stores_at_most_a_burst(queues):
     """Whatever the number of queues at the switch: each flow, with a queue of its own upstream, has at most a burst there; and most
     of them are near it when their NICs have little else to send."""
     run = crossing("64MB", {"dqa.queues": queues}, measure=Measure(packets=True))
-    tor = run.packets.filter(pl.col("node") == 2 * HOSTS, pl.col("kind") == 0, pl.col("event").is_in(["enqueue", "dequeue"]))
+    tor = run.frame("packets").filter(pl.col("node") == 2 * HOSTS, pl.col("kind") == 0, pl.col("event").is_in(["enqueue", "dequeue"]))
     change = pl.when(pl.col("event") == "enqueue").then(pl.col("bytes")).otherwise(-pl.col("bytes"))
     stored = tor.with_columns(stored=change.cum_sum().over("flow_id")).group_by("flow_id").agg(pl.col("stored").max())["stored"]
     assert len(stored) == HOSTS * FLOWS
     assert stored.max() <= BURST
     assert stored.max() > BURST - 3 * (MTU + HEADER)  # one that has been resumed has sent all that it may
     assert stored.mean() > 4 * (MTU + HEADER)
-    largest = run.nodes.filter(pl.col("node") == 2 * HOSTS)["max_buffer_bytes"][0]
+    largest = run.frame("nodes").filter(pl.col("node") == 2 * HOSTS)["max_buffer_bytes"][0]
     assert 0.4 * HOSTS * FLOWS * BURST < largest <= HOSTS * FLOWS * BURST and run.summary["drops"] == 0
     assert not [text for text in run.summary["warnings"] if "full buffer" in text]
 
