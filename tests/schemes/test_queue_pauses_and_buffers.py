@@ -1,4 +1,4 @@
-"""How much a switch stores under pauses of single queues: one more burst for each queue that leads to it, and so more than it has.
+"""How much a switch stores under pauses of single queues: a burst for each queue that leads to it, perhaps more than there is.
 
 BFC (NSDI 2022) says so in section 5: an upstream queue can send for up to an HRTT before it is paused, "in certain mass incast
 scenarios, this might be sufficient to trigger drops". A queue that is resumed is such a queue again.
@@ -32,10 +32,12 @@ def crossing(buffer, given=None, size="200KB", measure=None, **more):
 
 @pytest.mark.parametrize("queues", [8, 32, 128])
 def test_a_queue_stores_at_most_a_burst(queues):
-    """Whatever the number of queues at the switch: each flow, with a queue of its own upstream, has at most a burst there; and most
-    of them are near it when their NICs have little else to send."""
+    """Whatever the number of queues at the switch: each flow, with a queue of its own upstream, has at most a burst there;
+    most of them are near it when their NICs have little else to send."""
     run = crossing("64MB", {"dqa.queues": queues}, measure=Measure(packets=True))
-    tor = run.frame("packets").filter(pl.col("node") == 2 * HOSTS, pl.col("kind") == 0, pl.col("event").is_in(["enqueue", "dequeue"]))
+    tor = run.frame("packets").filter(
+        pl.col("node") == 2 * HOSTS, pl.col("kind") == 0, pl.col("event").is_in(["enqueue", "dequeue"])
+    )
     change = pl.when(pl.col("event") == "enqueue").then(pl.col("bytes")).otherwise(-pl.col("bytes"))
     stored = tor.with_columns(stored=change.cum_sum().over("flow_id")).group_by("flow_id").agg(pl.col("stored").max())["stored"]
     assert len(stored) == HOSTS * FLOWS

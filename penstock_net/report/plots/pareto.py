@@ -1,5 +1,6 @@
 """The Pareto front of a sweep: two of its statistics against each other, a mark per point."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from penstock_net.results.pareto import USUAL
 from penstock_net.results.sweep import Sweep
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOOKS = {  # face and edge of a mark, what a legend says
     "front": (BLUE, BLUE, "front"),
-    "open": ("white", BLUE, "open: seeds do not tell"),
+    "open": ("white", BLUE, "open"),
     "beaten": ("white", "#999999", "beaten"),
 }
-WIDE = 5.0  # an axis is logarithmic if its values differ by more than this factor
+WIDE = 3.0  # an axis is logarithmic if its means differ by more than this factor
+PLACES = ((4, 3), (4, -8), (-4, 3), (-4, -8), (4, 11), (4, -16), (-4, 11), (-4, -16))  # of a name beside its mark, points
+LETTER, LINE = 3.6, 7.0  # points, of a name
 
 
 def pareto(*sweeps: Any, x: str = USUAL[0], y: str = USUAL[1], over: tuple[str, ...] = USUAL) -> "Figure":
@@ -44,20 +48,25 @@ def pareto(*sweeps: Any, x: str = USUAL[0], y: str = USUAL[1], over: tuple[str, 
         for name in ("mean", "low", "high")
     )
     with active():
-        caption = f"front by {', '.join(map(heading, front.statistics))}" + f"; bars: {INTERVAL}" * sweep.has_intervals
+        caption = f"front by {', '.join(map(heading, front.statistics))}; open: seeds do not tell"
+        caption += f"; bars: {INTERVAL}" * sweep.has_intervals
         figure, (axes,) = canvas(caption=caption)
         states = list(front.points["front"])
-        for i, (name, state) in enumerate(zip(front.names, states)):
+        for i, state in enumerate(states):
             face, edge, _ = LOOKS[state]
             spread = [np.array([[mean[k][i] - low[k][i]], [high[k][i] - mean[k][i]]]).clip(0) for k in (0, 1)]
             look = {"marker": "o", "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": edge, "linestyle": "none"}
-            axes.errorbar(mean[0][i], mean[1][i], spread[1], spread[0], ecolor=edge, elinewidth=0.6, alpha=0.9, **look)
-            axes.annotate(name, (mean[0][i], mean[1][i]), (4, 3), textcoords="offset points", fontsize=7, color="#333333")
+            axes.errorbar(mean[0][i], mean[1][i], spread[1], spread[0], ecolor=edge, elinewidth=0.4, alpha=0.9, **look)
         axes.set(xlabel=titles[0], ylabel=titles[1])
         for k, axis in enumerate((axes.xaxis, axes.yaxis)):
-            if np.nanmin(low[k]) > 0 and np.nanmax(mean[k]) > WIDE * np.nanmin(mean[k]):
+            least, most = np.nanmin(mean[k]), np.nanmax(mean[k])
+            if least > 0 and most > WIDE * least:
                 log_axis(axis, lambda value, _: f"{value:g}", (1, 2, 5))
-        axes.margins(0.12)
+                limits = (least / 1.4, most * 1.6)
+            else:
+                limits = (max(0.0, least - 0.15 * (most - least)) if most > least else 0.0, most + 0.25 * (most - least) or 1.0)
+            (axes.set_xlim if k == 0 else axes.set_ylim)(*limits)
+        _name(axes, front.names, mean)
         shown = [state for state in LOOKS if state in states]
         marks = [
             Line2D([], [], marker="o", markerfacecolor=LOOKS[each][0], markeredgecolor=LOOKS[each][1], linestyle="none")
@@ -65,3 +74,23 @@ def pareto(*sweeps: Any, x: str = USUAL[0], y: str = USUAL[1], over: tuple[str, 
         ]
         legend_of(figure, marks, [LOOKS[each][2] for each in shown])
     return figure
+
+
+def _name(axes: "Axes", names: Sequence[str], at: np.ndarray) -> None:
+    """Write a name beside each mark, where it is least in the way of marks and of names before it."""
+    points = axes.transData.transform(at.T) * 72 / axes.figure.dpi
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    for name, (x, y), mark in zip(names, points, at.T):
+        boxes = []
+        for dx, dy in PLACES:
+            left = x + dx - (LETTER * len(name) if dx < 0 else 0)
+            boxes.append((left, y + dy, left + LETTER * len(name), y + dy + LINE))
+        best = min(range(len(PLACES)), key=lambda i: (sum(_shared(boxes[i], other) for other in taken), i))
+        taken.append(boxes[best])
+        side = "right" if PLACES[best][0] < 0 else "left"
+        axes.annotate(name, tuple(mark), PLACES[best], textcoords="offset points", fontsize=7, color="#333333", ha=side)
+
+
+def _shared(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    """The area that two boxes share."""
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
