@@ -137,7 +137,7 @@ def pareto(sweep: "Sweep", given: Sequence[str | statistic.Read]) -> Pareto:
                 "in_what": what,
             }
         )
-    schema = {
+    schema: dict[str, Any] = {
         **{key: whole.runs.schema[key] for key in keys},
         "seeds": pl.Int64,
         **dict.fromkeys(names, pl.Float64),

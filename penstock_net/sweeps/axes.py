@@ -44,7 +44,8 @@ class Axis:
     @property
     def column(self) -> str:
         """Of the names in the table of a sweep: "ecn.k_min,k_max" of scheme.ecn.k_min and scheme.ecn.k_max."""
-        shown, before = [], ""
+        shown: list[str] = []
+        before = ""
         for key in self.keys:
             head, _, last = key.rpartition(".")
             shown.append(last if shown and head == before else key)
