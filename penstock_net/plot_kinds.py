@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
     ),
     "pareto": Kind(
         "which points of a sweep are worth having: two statistics against each other",
-        example="--x short_p99 --y long_p99",
+        example="--x short_p99 --y max_buffer_bytes",
         detail="A mark is a point of the sweep, its parameters and scheme; less is better in both. The front is by the "
         "99th percentiles of short and long flows, the largest buffer, the time paused by PFC, and `--x` and `--y`: a point "
         "with an empty mark has another one that is as good in all of these and better in one, blue if that may be chance. "

@@ -99,7 +99,6 @@ def command(
     axes = _axes(param, seeds)
     _tables.check(table)
     fronts = [name.strip() for given in pareto or [] for name in given.split(",")]
-    fronts = [name for each in fronts for name in (USUAL if each == "usual" else (each,))]
     _tables.check_statistics([*statistic, *fronts])
     _check_sets(set_, keys_of(axes))
     points = list(points_of(spec, axes, set_))
@@ -108,7 +107,9 @@ def command(
         made, failed = execute(points, out, run_all, force)
     if made.height:
         made_here = Sweep.load(out)
-        typer.echo(made_here.pareto(*fronts).table(table) if fronts else made_here.table(*statistic, form=table))
+        usual = [name for name in USUAL if name in made_here.statistics]
+        chosen = [name for each in fronts for name in (usual if each == "usual" else [each])]
+        typer.echo(made_here.pareto(*chosen).table(table) if chosen else made_here.table(*statistic, form=table))
     typer.echo(f"{made.height} of {len(points)} runs in {out / FILE}", err=table != "text")
     check(points, failed)
 

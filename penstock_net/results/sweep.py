@@ -179,9 +179,9 @@ class Sweep:
         """Which points (parameters and scheme) are on the Pareto front of these statistics, of which less is better, and which of
         their differences are real: compared seed by seed, with 95 % intervals (penstock_net.results.pareto).
 
-        statistics  as in `with_statistics`; none: short_p99, long_p99, max_buffer_bytes and pfc_pause_fraction
+        statistics  as in `with_statistics`; none: of short_p99, long_p99, max_buffer_bytes and pfc_pause_fraction those that it has
         """
-        return pareto(self, statistics or USUAL)
+        return pareto(self, statistics or [name for name in USUAL if name in self.statistics])
 
     def to_pandas(self) -> Any:
         """`runs` as a pandas DataFrame.  SpecError: pandas or pyarrow is missing."""

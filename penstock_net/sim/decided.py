@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FULL = DROPS.index("buffer full")
 SHARE = 0.01  # of the flows that finished: less decides no 99th percentile
-LEAST_STEP = 1 / 5000  # of the line; DCQCN's authors have 1/1000
+LEAST_STEP = 1 / 5000  # of the line, five times less than steps of 40 Mbit/s at 40 Gbit/s
 
 
 def overrun(outcome: Outcome) -> list[str]:
