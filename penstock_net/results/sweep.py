@@ -179,7 +179,7 @@ class Sweep:
         """Which points (parameters and scheme) are on the Pareto front of these statistics, of which less is better, and which of
         their differences are real: compared seed by seed, with 95 % intervals (penstock_net.results.pareto).
 
-        statistics  as in `with_statistics`; none: of short_p99, long_p99, max_buffer_bytes and pfc_pause_fraction those that it has
+        statistics  as in `with_statistics`; none: short_p99, long_p99, max_buffer_bytes, pfc_pause_fraction, if there
         """
         return pareto(self, statistics or [name for name in USUAL if name in self.statistics])
 
