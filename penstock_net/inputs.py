@@ -315,19 +315,25 @@ MAX_VALUES = 100_000
 _RANGE = re.compile(r"([+-]?[\d.]+?)([A-Za-z]*)\.\.([+-]?[\d.]+?)([A-Za-z]*)(?:\.\.([\d.]+?)([A-Za-z]*))?", re.ASCII)
 
 
+def parts(text: str, sign: str, place: str) -> list[str]:
+    """A text cut at a sign, but not within brackets or braces.  SpecError at `place`: one of these is not closed."""
+    items, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        depth += (char in "[{") - (char in "]}")
+        if char == sign and depth == 0:
+            items.append(text[start:position].strip())
+            start = position + 1
+    if depth:
+        raise SpecError("brackets that are not closed", place=place)
+    return [*items, text[start:].strip()]
+
+
 def values(text: str, place: str) -> list[str]:
     """The values of "0.5,0.7", "1..10" (whole numbers, both ends included) or "10us..50us..20us" (from, to, step).
 
     Commas within brackets or braces separate nothing.  SpecError at `place`: an empty value, or a range that is none.
     """
-    items, depth, start = [], 0, 0
-    for position, char in enumerate(text + ","):
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth == 0:
-            items.append(text[start:position].strip())
-            start = position + 1
-    if depth:
-        raise SpecError("brackets that are not closed", place=place)
+    items = parts(text, ",", place)
     if not all(items):
         raise SpecError("expected values such as 0.5,0.7 or 1..10", place=place)
     return [value for item in items for value in _range(item, place)]

@@ -90,6 +90,14 @@ KINDS: dict[str, Kind] = {
         "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
         example="--x load --y short_p99",
         detail="`--y` is a column of `sweep.parquet`, or any statistic by name, such as `p99.9 slowdown of flows < 10KB`. Of the "
-        "other kinds, `slowdown` draws a sweep, too.",
+        "other kinds, `slowdown` and `pareto` draw a sweep, too.",
+    ),
+    "pareto": Kind(
+        "which points of a sweep are worth having: two statistics against each other",
+        example="--x short_p99 --y max_buffer_bytes",
+        detail="A mark is a point of the sweep, its parameters and scheme; less is better in both. The front is by the "
+        "99th percentiles of short and long flows, the largest buffer, the time paused by PFC, and `--x` and `--y`: a point "
+        "with an empty mark has another one that is as good in all of these and better in one, blue if that may be chance. "
+        "`penstock sweep --pareto` prints the same as a table ([tutorial](tutorial.md#which-points-are-worth-having)).",
     ),
 }

@@ -21,6 +21,7 @@ RUNS = {  # kind -> what it is drawn of, if not of all runs
     "throughput": "runs/example/bfc runs/example/hpcc",
     "link_rate": "runs/example/bfc runs/example/hpcc",
     "against": "runs/loads",
+    "pareto": "runs/loads",
     "rank_timeline": "runs/training",
     "ttft": "runs/inference",
     "port": "runs/example/hpcc=HPCC runs/example/dcqcn=DCQCN",

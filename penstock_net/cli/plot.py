@@ -58,13 +58,14 @@ def command(
     ] = None,
     switch: Annotated[str | None, typer.Option(help="timeseries: one switch, by name or number.", show_default=False)] = None,
     x: Annotated[
-        str | None, typer.Option("--x", help="against: a parameter of the sweep, such as load.", show_default=False)
+        str | None,
+        typer.Option("--x", help="against: a parameter, such as load; pareto: a statistic.", show_default=False),
     ] = None,
     y: Annotated[
         str | None,
         typer.Option(
             "--y",
-            help='against: a statistic, such as short_p99 or "p99.9 slowdown of flows < 10KB".',
+            help='against, pareto: a statistic, such as short_p99 or "p99.9 slowdown of flows < 10KB".',
             show_default=False,
         ),
     ] = None,

@@ -10,6 +10,7 @@ from penstock_net.cli import _signals, _tables
 from penstock_net.errors import SpecError
 
 if TYPE_CHECKING:
+    from penstock_net.sweeps.axes import Axis
     from penstock_net.sweeps.points import Point
 
 
@@ -22,7 +23,8 @@ def command(
             metavar="KEY=V1,V2",
             default_factory=list,
             show_default=False,
-            help="Values of one key, or scheme=NAME,NAME; ranges are 1..10 and FROM..TO..STEP; repeatable.",
+            help="Values of one key, or scheme=NAME,NAME; ranges are 1..10 and FROM..TO..STEP. Keys that vary together: "
+            "KEY,KEY=V,V;V,V; points with names: KEY=NAME: V; NAME: V; from a file: @FILE.toml. Repeatable.",
         ),
     ],
     set_: Annotated[
@@ -51,6 +53,16 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Allow a load above 1.")] = False,
     table: _tables.Form = "text",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every run, with its flows, and list them only.")] = False,
+    pareto: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pareto",
+            metavar="NAME,NAME|usual",
+            show_default=False,
+            help="Which points are on the Pareto front of these statistics, less is better; usual: short_p99, long_p99, "
+            "max_buffer_bytes, pfc_pause_fraction. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Simulate every combination of parameter values and seeds; finished runs are not repeated.
 
@@ -59,6 +71,10 @@ def command(
         penstock sweep quickstart --param workload.0.load=0.5,0.7,0.9 --param scheme=bfc,hpcc --out runs/loads
 
         penstock sweep quickstart --seeds 10 --param scheme=bfc,hpcc --on dask://head:8786
+
+        penstock sweep clos.toml --seeds 5 --param "ecn.k_min,ecn.k_max=100KB,400KB;1MB,2MB" --pareto short_p99,long_p99
+
+        penstock sweep clos.toml --param 'topology.changes=none: []; dead spine: [{time="1us", switch="spine0", up=false}]'
 
     Each run is written to DIR/KEY, where KEY is a hash of its spec and of the simulator's code; sweep.parquet has a row per run.
     With several seeds the table shows means with 95 % intervals. --statistic chooses its columns: pN, median, mean or max of
@@ -73,8 +89,10 @@ def command(
     configuration describes it. Workers need this penstock and get the files that the spec names. The runs of a worker that
     ends go to others. If the scheduler or all workers stay away for a minute the command ends, status 1.
     """
+    from penstock_net.results.pareto import USUAL
     from penstock_net.results.sweep import FILE, Sweep
     from penstock_net.spec import load_spec
+    from penstock_net.sweeps.axes import keys_of
     from penstock_net.sweeps.points import points_of
     from penstock_net.sweeps.sweep import check, execute
     from penstock_net.sweeps.workers import backend
@@ -83,8 +101,9 @@ def command(
     out = out or Path("runs") / f"{name}-sweep"
     axes = _axes(param, seeds)
     _tables.check(table)
-    _tables.check_statistics(statistic)
-    _check_sets(set_, axes)
+    fronts = [name.strip() for given in pareto or [] for name in given.split(",")]
+    _tables.check_statistics([*statistic, *fronts])
+    _check_sets(set_, keys_of(axes))
     points = list(points_of(spec, axes, set_))
     if dry_run:
         _list(points, out, force)
@@ -93,7 +112,10 @@ def command(
     with _signals.as_ctrl_c():
         made, failed = execute(points, out, run_all, force)
     if made.height:
-        typer.echo(Sweep.load(out).table(*statistic, form=table))
+        made_here = Sweep.load(out)
+        usual = [name for name in USUAL if name in made_here.statistics]
+        chosen = [name for each in fronts for name in (usual if each == "usual" else [each])]
+        typer.echo(made_here.pareto(*chosen).table(table) if chosen else made_here.table(*statistic, form=table))
     typer.echo(f"{made.height} of {len(points)} runs in {out / FILE}", err=table != "text")
     check(points, failed)
 
@@ -122,29 +144,25 @@ def _list(points: "list[Point]", out: Path, force: bool) -> None:
     typer.echo(f"{len(points)} runs; {rest}")
 
 
-def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
-    """The values of every key that varies.  SpecError: there is none, a key is given twice, or has no values."""
-    from penstock_net.inputs import seeds, values
+def _axes(params: list[str], given_seeds: str | None) -> "list[Axis]":
+    """What varies.  SpecError: nothing does, a key is given twice, or has no values."""
+    from penstock_net.inputs import seeds
+    from penstock_net.results.sweep import SEED_KEY
+    from penstock_net.sweeps.axes import check, keys_of, parse, seeds_axis
 
-    axes: dict[str, list[str]] = {}
-    for given in params:
-        key, equals, text = given.partition("=")
-        if not equals or not key:
-            raise SpecError("expected KEY=V1,V2, such as workload.0.load=0.5,0.7", place=f"--param {given}")
-        if key in axes:
-            raise SpecError("is given twice", remedy="write all values in one", place=f"--param {key}")
-        axes[key] = values(text, f"--param {given}")
+    axes = [parse(given) for given in params]
+    check(axes)
     if given_seeds is not None:
-        if "run.seed" in axes:
+        if SEED_KEY in keys_of(axes):
             raise SpecError("and --param run.seed are the same", remedy="give one of them", place="--seeds")
-        axes["run.seed"] = [str(seed) for seed in seeds(given_seeds)]
+        axes.append(seeds_axis(seeds(given_seeds)))
     if not axes:
         raise SpecError("nothing varies", remedy="give --seeds 10, or --param such as workload.0.load=0.5,0.7", place="sweep")
     return axes
 
 
-def _check_sets(sets: list[str], axes: dict[str, list[str]]) -> None:
+def _check_sets(sets: list[str], keys: list[str]) -> None:
     """SpecError: a key that varies has one value for all runs as well."""
     for given in sets:
-        if given.partition("=")[0].strip() in axes:
+        if given.partition("=")[0].strip() in keys:
             raise SpecError("this key varies", remedy="leave --set out, or --seeds or --param of it", place=f"--set {given}")

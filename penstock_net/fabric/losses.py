@@ -5,7 +5,7 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.queueing import free_frame, free_packet
     from penstock_net.fabric.sampling import trace
-    from penstock_net.fabric.state import ACK, EVENT_DROP, NO_QUEUE, UNANSWERED
+    from penstock_net.fabric.state import ACK, EVENT_DROP, NO_QUEUE, UNANSWERED, count_shared
 
 
 def drop(node, port, pkt, reason):
@@ -20,6 +20,7 @@ def drop(node, port, pkt, reason):
     if pkt.flags & UNANSWERED:
         settle(node, pkt.payload)
     else:
+        count_shared(node.worker.world.results.lost_packets, pkt.number)
         hook = node.ops.on_drop
         while hook:
             hook.call(hook.me, node, port, pkt)

@@ -137,6 +137,8 @@ static inline void swap_packets(void *a, void *b, long size) {
 #define load_acquire(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define store_release(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
 #define fetch_add(x, v) __atomic_fetch_add(&(x), (v), __ATOMIC_ACQ_REL)
+/* One more at p[i], which any thread may count; p may be NULL. */
+#define count_shared(p, i) ((p) ? (void)__atomic_fetch_add(&(p)[i], 1, __ATOMIC_RELAXED) : (void)0)
 #if defined(__x86_64__)
 #define cpu_pause() __builtin_ia32_pause()
 #else

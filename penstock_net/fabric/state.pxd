@@ -458,6 +458,7 @@ cdef extern from "state.h" nogil:
     int32_t load_acquire(int32_t x)
     void store_release(int32_t x, int32_t value)
     int32_t fetch_add(int32_t x, int32_t value)
+    void count_shared(int64_t* counts, long i)
     void cpu_pause()
     int sched_yield()
     void prefetch(void* p)

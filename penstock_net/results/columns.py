@@ -78,6 +78,14 @@ _FRAMES: dict[str, list[Column]] = {
             "slowdown measured at the sender: (acked_ns - start_ns) / the same time for this flow alone in the empty network, "
             "both including the path of its last acknowledgement; computed from picoseconds",
         ),
+        Column("lost_packets", "Int64", "packets", "packets and acknowledgements of it that were lost", per_flow=0),
+        Column(
+            "timeout_ns",
+            "Float64",
+            "ns",
+            "time without progress that only a retransmission timeout ended; while packets are held up and not lost, too",
+            per_flow=0,
+        ),
     ],
     "switches": [
         Column("time_ns", "Float64", "ns", "time of the sample", source="time"),

@@ -102,6 +102,18 @@ def ratio_interval(values: Iterable[float | None], confidence: float = CONFIDENC
     return RatioInterval(mean, math.exp(t_quantile(count - 1, confidence) * error), count)
 
 
+def log_interval(values: Iterable[float], confidence: float = CONFIDENCE) -> Interval:
+    """The interval of the mean of logarithms of ratios, one per run, bootstrapped and widened as that of `ratio_interval`."""
+    known = sorted(values)
+    count = len(known)
+    if count < 2:
+        return Interval(known[0] if count else math.nan, math.nan, count)
+    if known[0] == known[-1]:
+        return Interval(known[0], 0.0, count)
+    error = float(np.asarray(known)[_draws(count)].mean(axis=1).std()) * math.sqrt(count / (count - 1))
+    return Interval(math.fsum(known) / count, t_quantile(count - 1, confidence) * error, count)
+
+
 @functools.cache
 def _draws(count: int) -> np.ndarray:
     """RESAMPLES rows of `count` places to draw from; raw bits of a generator, which no version of numpy changes."""

@@ -6,6 +6,7 @@ sweep.tidy()                                 a row per run and statistic
 sweep.over_seeds("short_p99")                mean and 95 % interval per scheme and parameters
 sweep.over_seeds("p99.9 slowdown of flows < 10KB", hops=lambda run: run.summary["packet_hops"])
 sweep.table("short_p99", form="latex")       the same as a table to print
+sweep.pareto("short_p99", "long_p99")        which points are on the front of these, and which differences are real
 sweep.slowdown(99)                           the same for the slowdown by flow size
 sweep.run(scheme="bfc", seed=1)              one of its runs
 """
@@ -24,6 +25,7 @@ from penstock_net.notebook import block
 from penstock_net.results import cells, statistic, sweep_table
 from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
 from penstock_net.results.limits import FIXED, Limits
+from penstock_net.results.pareto import USUAL, Pareto, pareto
 from penstock_net.results.run import Run, fingerprint
 from penstock_net.results.rundir import is_run, summary_of
 
@@ -183,6 +185,14 @@ class Sweep:
         """What short and long mean in statistics, where it is not what the papers have."""
         used = [part for part in ("short", "long") if any(name.startswith(f"{part}_p") for name in names)]
         return [f"{part}: {self.limits.of(part)}" for part in used if getattr(self.limits, part) != getattr(FIXED, part)]
+
+    def pareto(self, *statistics: str | statistic.Read) -> Pareto:
+        """Which points (parameters and scheme) are on the Pareto front of these statistics, of which less is better, and which of
+        their differences are real: compared seed by seed, with 95 % intervals (penstock_net.results.pareto).
+
+        statistics  as in `with_statistics`; none: short_p99, long_p99, max_buffer_bytes, pfc_pause_fraction, if there
+        """
+        return pareto(self, statistics or [name for name in USUAL if name in self.statistics])
 
     def to_pandas(self) -> Any:
         """`runs` as a pandas DataFrame.  SpecError: pandas or pyarrow is missing."""

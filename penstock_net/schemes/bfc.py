@@ -51,7 +51,7 @@ presets = {
     # its flow ids exact (here: a table in which flows hardly meet), sticky queues kept for their flows while others are free
     "pyrrha_ns3_kept": {"dqa.queues": 7, "dqa.table": 10000, "dqa.assignment": "reserved", "refresh": 0},
 }
-fabric = {"nic_queues": "nic_queues"}
+fabric = {"nic_queues": "nic_queues", "pauses_queues": 1}
 
 PERIODS = 64  # refreshes sent after the last queue of a port was resumed
 

@@ -90,7 +90,7 @@ parameters = {
     "recirculated": ("float64 0..1", 1.0, "part of the packets that is recirculated, so that it counts (appendix A.8)"),
 }
 presets = {"ideal": {"update": 0, "latency": 0, "header_size": 0, "cycle": 0, "headers": 65536, "table": 400}}
-fabric = {"queues": "queues", "nic_queues": "nic_queues"}
+fabric = {"queues": "queues", "nic_queues": "nic_queues", "pauses_queues": 1}
 
 STOCHASTIC = 1
 SINGLE = 2

@@ -54,7 +54,7 @@ parameters = {
     "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of rate x base RTT"),
 }
 when = {"on_data": "cnp_interval", "on_flow_timer": "cnp_interval", "on_control": "cnp_interval"}
-fabric = {"queues": "(cnp_interval > 0) * (cnp_priority + 1)", "by_message": 0}
+fabric = {"queues": "(cnp_interval > 0) * (cnp_priority + 1)", "by_message": 0, "rate_step": "r_ai"}
 presets = {
     "default": {"host.pacing": "from start"},
     # the paper's notification point

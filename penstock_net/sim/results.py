@@ -24,6 +24,7 @@ from penstock_net.results.steps import job_names, step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
 from penstock_net.sim.critical import add_waits
 from penstock_net.sim.deadlock import Deadlock
+from penstock_net.sim.decided import by_timeouts, overrun, slow_steps
 from penstock_net.sim.headroom import too_little
 from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
@@ -454,6 +455,9 @@ def warnings(outcome: Outcome) -> list[str]:
     out += outcome.opened.warnings() if outcome.opened else []
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
+    out += [*overrun(outcome), *slow_steps(outcome)]
+    if any(outcome.per_flow["timeout"][part].any() for part in slices(settings.flows, outcome.per_flow)):
+        out += by_timeouts(outcome, flow_starts(outcome))
     out += lost_in_switches(outcome)
     out += lost_without_route(outcome)
     out += ended_pauses(outcome)

@@ -6,7 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from penstock_net.composition import places
+from penstock_net.composition import built_in_names, places
 from penstock_net.errors import SpecError, nearest, shown
 from penstock_net.spec.files import absolute
 from penstock_net.spec.source import Source
@@ -98,6 +98,8 @@ def _set(data: dict[str, Any], given: str, source: Source, chosen: bool) -> list
     """Set KEY=VALUE; the path at which it is set."""
     key, equals, text = given.partition("=")
     head, *rest = [part.strip() for part in key.split(".")]
+    if head not in SECTIONS and rest and head in built_in_names():
+        head, rest = "scheme", [head, *rest]
     if not equals or not all([head, *rest]):
         raise SpecError("expected KEY=VALUE, such as run.duration=1ms or workload.0.load=0.7", place=f"--set {given}")
     if head not in SECTIONS:
@@ -116,11 +118,17 @@ def _set(data: dict[str, Any], given: str, source: Source, chosen: bool) -> list
         raise SpecError("the scheme is also chosen with --scheme", remedy="give one of the two", place=f"--set {given}")
     for part in rest[:-1]:
         path.append(part)
-        table = table.setdefault(part, {}) if isinstance(table, dict) else table
-        if not isinstance(table, dict):
+        if isinstance(table, list):
+            table = _item(table, ".".join(path), given)
+        else:
+            table = table.setdefault(part, {}) if isinstance(table, dict) else table
+        if not isinstance(table, (dict, list)):
             where = source.of(".".join(path))
             rule = f"{'.'.join(path)} = {shown(table)} ({where}) is not a table"
             raise SpecError(rule, place=f"--set {given}")
+    if isinstance(table, list):
+        rule = f"names one of {len(table)} tables as a whole"
+        raise SpecError(rule, remedy=f"give one of its keys, such as {key.strip()}.KEY=VALUE", place=f"--set {given}")
     if not isinstance(table, dict):
         raise SpecError(f"{head} is not a table", place=f"--set {given}")
     table[rest[-1]] = absolute({rest[-1]: _value(text)}, Path.cwd())[rest[-1]]
@@ -129,6 +137,15 @@ def _set(data: dict[str, Any], given: str, source: Source, chosen: bool) -> list
     if head in ("scheme", "workload") and len(data[head]) == 1:
         source.sets[".".join([head, *path[2:]])] = f"--set {given}"
     return path
+
+
+def _item(tables: list[Any], path: str, given: str) -> Any:
+    """The table of a list that the last number of a path means, such as topology.changes.0."""
+    name, _, number = path.rpartition(".")
+    if not number.isdecimal() or int(number) >= len(tables):
+        rule = f"{name} has {len(tables)} tables" + (", numbered from 0" if tables else "")
+        raise SpecError(rule, remedy=f"write {name}.0.KEY=VALUE" if tables else "set it as a whole", place=f"--set {given}")
+    return tables[int(number)]
 
 
 def _value(text: str) -> Any:

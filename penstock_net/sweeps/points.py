@@ -1,7 +1,6 @@
 """The runs of a sweep: every combination of the values of what varies."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,15 @@ from typing import Any
 from penstock_net import identity
 from penstock_net.errors import SpecError
 from penstock_net.spec import load_spec
+from penstock_net.sweeps.axes import Axis, combinations
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run of the sweep: the varied keys and their values, its scheme and seed, its identity, and the whole spec as text."""
+    """One run of the sweep: what varies and its values, its scheme and seed, its identity, and the whole spec as text.
+
+    values  by key, or by the keys of points that have names, but for "scheme"
+    """
 
     values: dict[str, Any]
     scheme: str
@@ -30,12 +33,11 @@ class Point:
         return "  ".join([*(f"{k}={v}" for k, v in self.values.items()), self.scheme])
 
 
-def points_of(spec: str | Path, axes: Mapping[str, Sequence[str]], sets: Sequence[str]) -> Iterator[Point]:
+def points_of(spec: str | Path, axes: Sequence[Axis], sets: Sequence[str]) -> Iterator[Point]:
     """All combinations, each checked as far as that is quick: spec, schemes, topology."""
     seen: set[str] = set()
     topologies: set[str] = set()
-    for combination in itertools.product(*axes.values()):
-        values = dict(zip(axes, combination))
+    for columns, values in combinations(axes):
         chosen = [values["scheme"]] if "scheme" in values else []
         varied = [f"{key}={value}" for key, value in values.items() if key != "scheme"]
         loaded = load_spec(spec, sets=[*sets, *varied], schemes=chosen)
@@ -50,5 +52,5 @@ def points_of(spec: str | Path, axes: Mapping[str, Sequence[str]], sets: Sequenc
             if stamp["key"] in seen:
                 raise SpecError(f"two combinations are the same run ({', '.join(varied) or table.name})")
             seen.add(stamp["key"])
-            varied_here = {k: v for k, v in values.items() if k != "scheme"}
+            varied_here = {k: v for k, v in columns.items() if k != "scheme"}
             yield Point(varied_here, loaded.label(table), loaded.run.seed, stamp, single.to_toml())

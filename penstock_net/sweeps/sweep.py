@@ -19,6 +19,7 @@ from penstock_net.results.rundir import check_writable, damage, is_run, is_whole
 from penstock_net.results.sweep import KEY, SCHEME, SEED, SEED_KEY, Sweep, write_table
 from penstock_net.spec import load_spec
 from penstock_net.stderr import say
+from penstock_net.sweeps import axes as varied
 from penstock_net.sweeps.jobs import Backend, Job
 from penstock_net.sweeps.points import Point, points_of
 from penstock_net.sweeps.workers import backend
@@ -30,7 +31,7 @@ class SweepFailed(PenstockError):
 
 def sweep(
     spec: str | Path,
-    params: Mapping[str, Sequence[Any]] | None = None,
+    params: Mapping[Any, Any] | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     sets: Mapping[str, Any] | None = None,
@@ -43,7 +44,9 @@ def sweep(
     """Simulate every combination of parameter values and seeds, as `penstock sweep` does; finished runs are not repeated.
 
     spec      a TOML file, a run directory or a preset
-    params    the values of each key that varies: {"workload.0.load": [0.5, 0.7], "scheme": ["bfc", "hpcc"]}
+    params    the values of each key that varies: {"workload.0.load": [0.5, 0.7], "scheme": ["bfc", "hpcc"]}; of keys that vary
+              together: {("ecn.k_min", "ecn.k_max"): [("100KB", "400KB"), ("1MB", "2MB")]}; points with names:
+              {"topology.changes": {"none": [], "dead spine": [{"time": "1us", "switch": "spine0", "up": False}]}}
     seeds     so many seeds, from 1; or the seeds
     sets      keys that have another value than in `spec`, in all runs
     out       the folder of the sweep, by default runs/NAME-sweep: the same as that of the command, which may go on with it
@@ -55,35 +58,30 @@ def sweep(
     Ctrl-C raises KeyboardInterrupt: the same call goes on where it was.
     SpecError: nothing varies, no such key, bad values.  SweepFailed: some runs failed; the others are in `out`.
     """
-    axes = {key: _texts(values, key) for key, values in (params or {}).items()}
+    axes = [varied.of(key, values) for key, values in (params or {}).items()]
+    varied.check(axes)
+    keys = varied.keys_of(axes)
     if seeds is not None:
-        if SEED_KEY in axes:
+        if SEED_KEY in keys:
             raise SpecError("and params of run.seed are the same", path="seeds", remedy="give one of them")
-        axes[SEED_KEY] = _texts(range(1, seeds + 1) if isinstance(seeds, int) else seeds, "seeds")
+        axes.append(varied.seeds_axis(_seeds(seeds)))
     if not axes:
         raise SpecError("nothing varies", path="params", remedy='give seeds = 10, or params = {"workload.0.load": [0.5, 0.7]}')
-    if both := [key for key in sets or {} if key in axes]:
+    if both := [key for key in sets or {} if key in varied.keys_of(axes)]:
         raise SpecError("this key varies", path=f"sets.{both[0]}", remedy="leave it out of sets, or of params and seeds")
     folder = Path("runs") / f"{load_spec(spec).name}-sweep" if out is None else as_path(out, "out", "the folder of a sweep")
-    points = list(points_of(spec, axes, [f"{key}={_text(value, key)}" for key, value in (sets or {}).items()]))
+    points = list(points_of(spec, axes, [f"{key}={varied.text_of(value, key)}" for key, value in (sets or {}).items()]))
     table, failed = execute(points, folder, backend(on, workers), force, say if progress else _silent)
     check(points, failed)
     return Sweep.load(folder) if table.height else Sweep(folder, table, ())
 
 
-def _texts(values: Any, key: str) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
-        raise SpecError("must be a list of values", path=f"params.{key}", value=values, remedy=f'such as {{"{key}": [...]}}')
-    return [_text(value, key) for value in values]
-
-
-def _text(value: Any, key: str) -> str:
-    """A value as after "=" in a spec."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise SpecError("must be a number, a text or true or false", path=key, value=value, remedy="write others as TOML in a text")
+def _seeds(given: int | Sequence[int]) -> Sequence[Any]:
+    """So many seeds, from 1, or these."""
+    found = range(1, given + 1) if isinstance(given, int) else given
+    if isinstance(found, str) or not isinstance(found, Sequence) or not len(found):
+        raise SpecError("must be a list of values", path="params.seeds", value=given, remedy='such as {"seeds": [...]}')
+    return found
 
 
 def _silent(text: str) -> None:

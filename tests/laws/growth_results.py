@@ -20,6 +20,7 @@ from penstock_net.results.pauses import causes, intervals
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import Sweep, check_table, write_table
 from penstock_net.sim.checkpoint import Checkpoint
+from penstock_net.sweeps.axes import seeds_axis
 from penstock_net.sweeps.points import points_of
 from penstock_net.trace import write_trace
 
@@ -218,7 +219,7 @@ duration = "10us"
 
 def planned(points: int) -> Work:
     made_file("small.toml", SPEC)
-    axes = {"run.seed": list(map(str, range(1, points + 1)))}
+    axes = [seeds_axis(range(1, points + 1))]
     return lambda: list(points_of("small.toml", axes, []))
 
 
@@ -226,7 +227,7 @@ def resumed(points: int) -> Work:
     """A sweep that had finished."""
     out = Path(f"{points}-sweep")
     made_file("small.toml", SPEC)
-    for point in points_of("small.toml", {"run.seed": list(map(str, range(1, points + 1)))}, []):
+    for point in points_of("small.toml", [seeds_axis(range(1, points + 1))], []):
         run = small_run(point.seed)
         run.summary |= point.stamp
         run.save(out / point.key, overwrite=True)

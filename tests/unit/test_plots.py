@@ -46,7 +46,7 @@ def recorded() -> list[Run]:
 
 
 # of sweeps: test_sweeps.py; of ranks: test_ranks_are_drawn
-OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "rank_timeline", "ttft")]
+OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "pareto", "rank_timeline", "ttft")]
 
 
 @pytest.mark.parametrize("kind", OF_RUNS)

@@ -11,6 +11,7 @@ from penstock_net.cli import main
 from penstock_net.composition import available, convert, parse, places
 from penstock_net.errors import SpecError
 from penstock_net.spec import parse_spec
+from penstock_net.sweeps.axes import Axis
 from penstock_net.sweeps.points import points_of
 
 BASE = '[run]\nduration = "1ms"\n[topology]\nkind = "star"\n[workload]\nkind = "permutation"\nbytes = "1KB"\n[scheme]\n'
@@ -113,7 +114,7 @@ def test_the_command_shows_and_sweeps_the_value_that_was_set(inside, key, tmp_pa
 def test_a_sweep_over_a_parameter_that_the_file_writes_in_another_form(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("my.toml").write_text(f'{BASE}name = "pfc"\npfc.alpha = 0.11\n')
-    made = [parse_spec(point.toml) for point in points_of("my.toml", {"scheme.pfc.alpha": ["0.01", "4"]}, [])]
+    made = [parse_spec(point.toml) for point in points_of("my.toml", [Axis(("scheme.pfc.alpha",), (("0.01",), ("4",)))], [])]
     assert [spec.build_scheme(spec.schemes[0]).parameters()["pfc.alpha"] for spec in made] == [0.01, 4]
     for other in ("--set", "--param"):
         assert main(["sweep", "my.toml", "--param", "scheme.pfc.alpha=0.01,4", other, "scheme.0.alpha=1", "--out", "sw"]) == 2

@@ -16,6 +16,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     requests   ttft
     agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
+    pareto     of a sweep: which of its points are on the front
     style      width, caption, fonts, order and colours of the figures that are made within it
 """
 
@@ -29,6 +30,7 @@ from penstock_net.files import write_file
 from penstock_net.report.plots.agreement import agreement
 from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
 from penstock_net.report.plots.flows import fct_cdf, throughput
+from penstock_net.report.plots.pareto import pareto
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
 from penstock_net.report.plots.ranks import rank_timeline
 from penstock_net.report.plots.requests import ttft
@@ -59,6 +61,7 @@ __all__ = [
     "draw_lines",
     "fct_cdf",
     "link_rate",
+    "pareto",
     "pause_map",
     "pause_time",
     "port",
@@ -89,9 +92,10 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         rank_timeline,
         ttft,
         against,
+        pareto,
     )
 }
-OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "against": against}
+OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "against": against, "pareto": pareto}
 FORMATS = ("pdf", "png", "svg", "eps")
 
 

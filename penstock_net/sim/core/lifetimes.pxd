@@ -10,6 +10,7 @@ from penstock_net.sim.core.nics cimport choose_nic
 
 cdef void unlink_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef void count_pause(Node* node, Flow* flow) noexcept nogil
+cdef void count_timeout(Node* node, Flow* flow) noexcept nogil
 cdef bint awaits_answer(Node* node, Flow* flow) noexcept nogil
 cdef int64_t first_timeout(Node* node) noexcept nogil
 cdef void arm_tick(Node* node) noexcept nogil

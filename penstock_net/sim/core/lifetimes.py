@@ -66,6 +66,15 @@ def count_pause(node, flow):
         world.results.paused[message_at(world, message_of(world, flow, flow.sent)).number] += time
 
 
+def count_timeout(node, flow):
+    """A flow has had no progress until its timeout; of a connection the message that is to be acknowledged."""
+    world = node.worker.world
+    number = flow.number
+    if rare(flow.connection > 0):
+        number = message_at(world, message_of(world, flow, flow.acked)).number
+    world.results.timeout[number] += node.now - flow.progress_at
+
+
 def awaits_answer(node, flow):
     """Whether a flow times out unless it makes progress: of open-loop flows, which await none, none does."""
     if flow.acked >= flow.size or flow.connection == OPEN_LOOP:

@@ -7,7 +7,7 @@ from penstock_net.fabric.reduction cimport next_chunk
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch cimport dequeue
 from penstock_net.sim.core.connections cimport end_with_message, goes_on
-from penstock_net.sim.core.lifetimes cimport arm_tick, awaits_answer, count_pause, finish_flow, finish_messages
+from penstock_net.sim.core.lifetimes cimport arm_tick, awaits_answer, count_pause, count_timeout, finish_flow, finish_messages
 from penstock_net.sim.core.nics cimport kick_others, next_nic
 from penstock_net.sim.core.openloop cimport end_if_sent, launch, receive_unanswered
 

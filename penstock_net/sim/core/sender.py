@@ -46,7 +46,7 @@ if not cython.compiled:
     )
     from penstock_net.fabric.switch import dequeue
     from penstock_net.sim.core.connections import end_with_message, goes_on
-    from penstock_net.sim.core.lifetimes import arm_tick, awaits_answer, count_pause, finish_flow, finish_messages
+    from penstock_net.sim.core.lifetimes import arm_tick, awaits_answer, count_pause, count_timeout, finish_flow, finish_messages
     from penstock_net.sim.core.nics import kick_others, next_nic
     from penstock_net.sim.core.openloop import end_if_sent, launch, receive_unanswered
 
@@ -433,6 +433,7 @@ def run_tick(node):
         following = flow.next_active
         waits = (flow.rto if flow.rto else node.worker.world.rto) << flow.backoff
         if awaits_answer(node, flow) and node.now - flow.progress_at >= waits:
+            count_timeout(node, flow)
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
             told = node.ops.on_expiry

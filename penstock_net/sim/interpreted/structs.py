@@ -86,6 +86,11 @@ def one_thread(*_: Any) -> NoReturn:
     raise RuntimeError("the interpreted core runs on one thread")
 
 
+def count_shared(counts: Any, i: int) -> None:
+    """One more at a place that any thread may count."""
+    counts[i] += 1
+
+
 def behind(pkt: Any, offset: int) -> Any:
     """The additional fields of a packet where packets are ranked."""
     from penstock_net.fabric.state import Ranked
@@ -133,6 +138,7 @@ HEADER: dict[str, Any] = {
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
     "load_relaxed": lambda x: x,
+    "count_shared": count_shared,
     **dict.fromkeys(("load_acquire", "fetch_add", "store_release", "cpu_pause", "sched_yield"), one_thread),
     "Log": list,
     "double": float,
