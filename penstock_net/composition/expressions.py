@@ -31,6 +31,7 @@ KNOWN = {"int32_t": "g_known32", "int64_t": "g_known64", "double": "g_known_floa
 WORDS = {"int": "a whole number", "bool": "a whole number", "mask": "a mask", "float": "a float", "": "nothing"}
 REFUSED = {
     "print": "print is not possible; to debug, run a case as plain Python (docs: When a scheme fails)",
+    "breakpoint": "breakpoint() is for plain Python: python -m penstock_net.testing.cases CASE.json --interpreted",
     "int": "write whole(x), which rounds towards zero",
     "round": "write whole(x + 0.5)",
     "pow": "write power(x, y)",

@@ -69,11 +69,17 @@ def main(arguments: list[str]) -> int:
     if len(paths) != 1:
         print(__doc__, file=sys.stderr)
         return 2
-    if "--interpreted" in arguments:
-        from penstock_net.sim.interpreted import install
+    if "--interpreted" not in arguments:
+        print(json.dumps(digest(run_case(json.loads(Path(paths[0]).read_text())))))
+        return 0
+    from penstock_net.sim.interpreted import Left, install
 
-        install()
-    print(json.dumps(digest(run_case(json.loads(Path(paths[0]).read_text())))))
+    install()
+    try:
+        print(json.dumps(digest(run_case(json.loads(Path(paths[0]).read_text())))))
+    except Left as left:
+        print(left, file=sys.stderr)
+        return 1
     return 0
 
 

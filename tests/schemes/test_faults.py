@@ -318,6 +318,41 @@ def test_the_interpreted_core_finds_them_too(scheme):
     assert not wrong
 
 
+CASE = {"topology": {"kind": "star", "hosts": 4}, "flows": [[1, 0, 60000, "0us"], [2, 0, 60000, "0us"], [3, 0, 60000, "1us"]]}
+
+
+def interpreted(scheme, typed=""):
+    """A small case in the interpreted core; typed: what a user answers."""
+    file = scheme.with_suffix(".json")
+    file.write_text(json.dumps({**CASE, "scheme": str(scheme)}))
+    command = [sys.executable, "-m", "penstock_net.testing.cases", str(file), "--interpreted"]
+    return subprocess.run(command, input=typed, capture_output=True, text=True, check=False)
+
+
+def test_a_debugger_in_a_hook(tmp_path):
+    scheme = tmp_path / "stops.py"
+    scheme.write_text("def on_ack(me, node, flow, pkt):\n    breakpoint()\n    flow.window += 1\n")
+    done = interpreted(scheme, "p pkt\np flow.window\nq\n")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{scheme}(3)on_ack()" in done.stdout and "(Pdb) Packet(time=" in done.stdout
+    assert done.stderr.startswith(f"{scheme}:3: the debugger was left in on_ack at node ")
+    assert done.stderr.endswith("us: the run has ended there\n")
+
+
+def test_a_debugger_may_go_on(tmp_path):
+    scheme = tmp_path / "stops.py"
+    scheme.write_text("def on_finish(me, node, flow, pkt):\n    breakpoint()\n    flow.rto = 0\n")
+    done = interpreted(scheme, "c\n" * 3)
+    assert done.returncode == 0 and done.stdout.count("(Pdb)") == 3
+    assert '"flows_finished": 3' in done.stdout
+
+
+def test_an_error_without_a_text_names_its_kind(tmp_path):
+    scheme = tmp_path / "fails.py"
+    scheme.write_text("def on_ack(me, node, flow, pkt):\n    raise KeyError\n")
+    assert f"{scheme}:2: KeyError: raise KeyError (in on_ack at node " in interpreted(scheme).stderr
+
+
 ENDLESS = """
 def on_ack(me, node, flow, pkt):
     i = 1

@@ -12,5 +12,6 @@ gives an ordinary traceback.
 """
 
 from penstock_net.sim.interpreted.finder import install
+from penstock_net.sim.interpreted.schemes import Left
 
-__all__ = ["install"]
+__all__ = ["Left", "install"]

@@ -3,6 +3,7 @@
 import __future__
 
 import ast
+import bdb
 import importlib
 import traceback
 import types
@@ -17,6 +18,10 @@ from penstock_net.units import format_time
 ROUNDS = 1_000_000  # of loops in one call of a hook, as in the compiled core
 
 AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and offset -> class
+
+
+class Left(SchemeError):
+    """Who debugs a scheme has left the debugger."""
 
 
 def scheme_module(declared: Declarations, checked: bool = True) -> types.ModuleType:
@@ -73,7 +78,7 @@ class Rounds:
 
 
 def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any:
-    """A hook whose errors become a SchemeError with line, hook, node and time."""
+    """A hook whose errors become a SchemeError with line, hook, node and time; one who leaves the debugger ends the run."""
 
     def call(me: Any, *things: Any) -> Any:
         rounds.left = ROUNDS
@@ -81,14 +86,27 @@ def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any
             return hook(me, *things)
         except SchemeError:
             raise
+        except bdb.BdbQuit as error:
+            message = f"the debugger was left in {name}{where(things)}: the run has ended there"
+            raise Left(message, place=f"{declared.path}:{line_in(declared, error)}") from None
         except Exception as error:
-            frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(declared.path)]
-            line = frames[-1].lineno or 1 if frames else 1
+            line = line_in(declared, error)
             source = declared.source.splitlines()[line - 1].strip()
-            where = f"{name} at node {things[0].id}, {format_time(things[0].now)}" if things else name
-            raise SchemeError(f"{error}: {source} (in {where})", place=f"{declared.path}:{line}") from error
+            said = str(error) or type(error).__name__
+            raise SchemeError(f"{said}: {source} (in {name}{where(things)})", place=f"{declared.path}:{line}") from error
 
     return call
+
+
+def line_in(declared: Declarations, error: BaseException) -> int:
+    """The line of the file of a scheme in which an error came up; 1 if that is not known."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(declared.path)]
+    return frames[-1].lineno or 1 if frames else 1
+
+
+def where(things: tuple[Any, ...]) -> str:
+    """Node and time of a hook with these arguments."""
+    return f" at node {things[0].id}, {format_time(things[0].now)}" if things else ""
 
 
 def record_class(name: str, record: Any, classes: dict[str, type]) -> type:

@@ -17,6 +17,12 @@ class Struct:
     __slots__ = ("areas",)  # of schemes, by offset
     formats: ClassVar[dict[str, str]] = {}
 
+    def __repr__(self) -> str:
+        """Its numbers that are not 0, as a debugger shows it."""
+        values = {name: getattr(self, name, None) for name in type(self).__slots__}
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float) and value}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in numbers.items())})"
+
 
 def make_class(name: str, initial: dict[str, Zero], bits: dict[str, int], formats: dict[str, str] | None = None) -> type:
     """A class of Struct with these fields; `bits` (of the magnitude) and `formats` (numpy's) of those that are integers."""
