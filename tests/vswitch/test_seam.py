@@ -310,7 +310,7 @@ def test_the_kernel_has_all_of_it():
     assert builtins.open is world.io.open
 
 
-def test_the_seam_imports_nothing_until_it_is_asked():
+def test_the_seam_imports_only_what_is_taken():
     """The network plugin is a process for each call."""
     program = f"import sys; import {SEAM}; print([n for n in ('asyncio', 'ctypes', 'subprocess', 'socket') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -3,10 +3,9 @@
     from penstock_net.vswitch.world import os, socket, time
 
 These names have what the standard modules have, as far as the contract lists it, from the world that was chosen last: the kernel,
-unless `use` says otherwise. A module is imported when it is first used. Compiled code asks through `calls/table.pxd`.
+unless `use` says otherwise. A module is imported when it is first taken. Compiled code asks through `calls/table.pxd`.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +55,8 @@ def use(world: World) -> None:
     from penstock_net.vswitch.world.calls import table  # only where the switch is built
 
     _chosen = world
-    for name in ASKED:
-        part = vars(sys.modules[__name__])[name]
+    for name in ASKED.keys() & globals().keys():
+        part = globals()[name]
         part.__dict__.clear()
         part.__name__ = name
     table.use(world.calls)
@@ -82,4 +81,11 @@ if TYPE_CHECKING:
     import threading as threading
     import time as time
 else:
-    globals().update({name: Part(name) for name in ASKED})
+
+    def __getattr__(name: str) -> Part:
+        """A part that is taken for the first time: its module is imported now, while this process may still read it."""
+        if name not in ASKED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import_module(name)
+        part: Part = globals().setdefault(name, Part(name))
+        return part
