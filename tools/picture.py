@@ -65,6 +65,14 @@ LAYERS: list[tuple[str, list[Box]]] = [
             ("vswitch/linux", "netlink, namespaces", 2),
         ],
     ),
+    (
+        "the outside",
+        [
+            ("vswitch/world", "what the switch asks of the world", 4),
+            ("vswitch/world/calls", "what compiled code asks", 4),
+            ("vswitch/world/simulated", "a kernel in Python, for tests", 4),
+        ],
+    ),
 ]
 WIDTH, LEFT, TOP, HEIGHT, GAP, ROW = 1000, 130, 16, 56, 8, 84
 

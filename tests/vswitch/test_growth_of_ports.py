@@ -9,6 +9,7 @@ from daemons import running
 from test_gone import FORBIDDEN, path_of, ready, tap
 from waiting import until
 
+from penstock_net.vswitch import world
 from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.daemon import events, protocol
 from penstock_net.vswitch.linux import netlink
@@ -35,7 +36,7 @@ def counted(monkeypatch):
         return run(*arguments, **options)
 
     monkeypatch.setattr(netlink.Netlink, "ask", asked)
-    monkeypatch.setattr(subprocess, "run", started)
+    monkeypatch.setattr(world.subprocess, "run", started)
     monkeypatch.setattr(events, "LOOK_S", 3600.0)
     return found
 

@@ -1,6 +1,7 @@
 """Who listens at the socket: a client sends nothing to a user that it does not trust, and an answer may be anything."""
 
 import contextlib
+import grp
 import json
 import os
 import shutil
@@ -391,7 +392,7 @@ for request in [*changes, {"capture": []}, {"drain": True}, {"down": True}, {"pl
 def test_members_of_the_group_may_look_and_change_nothing():
     """By a supplementary group or the first one; without `group`, or outside of it, nobody may look."""
     group = 1
-    name = places.grp.getgrgid(group).gr_name
+    name = grp.getgrgid(group).gr_name
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     path = str(folder / "s.sock")

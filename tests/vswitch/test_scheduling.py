@@ -34,7 +34,7 @@ assert os.getpriority(os.PRIO_PROCESS, 0) == before
 def scheduling():
     """Policy, nice and time slice (ns) of this thread."""
     found = ctypes.create_string_buffer(48)
-    assert libc.syscall(NUMBER + 1, 0, found, 48, 0) == 0
+    assert libc().syscall(NUMBER + 1, 0, found, 48, 0) == 0
     _, policy, _, nice, _, slice_ns, _, _ = struct.unpack("=IIQiIQQQ", found.raw)
     return policy, nice, slice_ns
 

@@ -4,15 +4,11 @@ For each UDP port the worker counts the socket memory that its frames take (`spe
 dataplane/socket_room.py has the rules.  It raises the alarm, an eventfd, when the edge should look.
 """
 
-import fcntl
-import mmap
-import os
-import time
-
 import numpy as np
 
 from penstock_net.errors import SpecError
 from penstock_net.pxd import read as read_pxd
+from penstock_net.vswitch.world import fcntl, mmap, os, time
 
 LAYOUT = read_pxd("vswitch/dataplane/socket_room.pxd").constants
 PORTS, BYTES = LAYOUT["UDP_PORTS"], 8 * LAYOUT["TABLE_WORDS"]

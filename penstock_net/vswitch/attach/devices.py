@@ -16,11 +16,8 @@ Each kind has its own keys (`KIND` in ports/):
 
 import contextlib
 import errno
-import fcntl
 import ipaddress
-import os
 import re
-import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -37,6 +34,7 @@ from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.linux.netlink import Netlink, keep_unresolved
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.settings import MAC
+from penstock_net.vswitch.world import fcntl, os, socket
 
 QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
 BUFFERS = {False: 8192, True: 16384}  # of a port, each way; True: to another switch, which may send two windows before it pauses

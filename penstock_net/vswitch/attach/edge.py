@@ -9,10 +9,6 @@ alarm, or an edge has something to do at a time.
 """
 
 import contextlib
-import os
-import select
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +21,7 @@ from penstock_net.vswitch.attach.socket_watch import SocketProbe
 from penstock_net.vswitch.linux.htb import UNLIMITED
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.linux.scheduling import hasten_thread
+from penstock_net.vswitch.world import os, select, threading, time
 
 LEAST_STEP_S = 0.002  # between two updates of rates
 SETTLING_S = 0.005  # after a flow got a class, whose rate was known for a few frames only; or the device was first seen busy

@@ -5,7 +5,6 @@ frames still pass; where each device is then (`stop`, `resume`) when its worker 
 """
 
 import contextlib
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from penstock_net.vswitch.attach.open import kinds
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.ports.base import open_absent
 from penstock_net.vswitch.support.port_kind import Given
+from penstock_net.vswitch.world import os
 
 
 class Descriptors:

@@ -6,8 +6,6 @@ the path can overflow.  The class is deleted once it has been empty for a while.
 """
 
 import contextlib
-import socket
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from penstock_net.vswitch.attach.senders import Sender, Senders
 from penstock_net.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.world import socket, time
 
 GROWTH = 1.25  # of a limit that is not needed any longer, per step
 HELD_BYTES = 32_768  # of a flow in front of the switch, half of what the worker raises its alarm for: it needs a class

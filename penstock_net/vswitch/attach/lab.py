@@ -9,18 +9,9 @@ A namespace has no visible name and exists as long as its descriptor is open, so
 """
 
 import contextlib
-import ctypes
-import fcntl
-import os
-import shutil
 import signal
-import socket
 import struct
-import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
@@ -28,6 +19,7 @@ from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.linux.netns import CLONE_NEWNET, NetNs, check, current_fd, libc
 from penstock_net.vswitch.ports.base import PortHandle
+from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib, shutil, socket, subprocess, threading, time
 
 
 class Namespace(NetNs):
@@ -42,7 +34,7 @@ class Namespace(NetNs):
 
         def make() -> None:  # in a thread of its own, which ends: the caller stays where it is
             try:
-                check(libc.unshare(CLONE_NEWNET), f"namespace {self.name}")
+                check(libc().unshare(CLONE_NEWNET), f"namespace {self.name}")
                 self.fd = current_fd()
             except (OSError, PenstockError) as e:
                 problem.append(e)
@@ -79,7 +71,7 @@ class Namespace(NetNs):
     def members(self) -> list[int]:
         """IDs of all processes inside of it, except this one, whose threads enter it for a while."""
         here, found = os.fstat(self.fd), []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 space = os.stat(folder / "ns/net")
                 if (space.st_dev, space.st_ino) == (here.st_dev, here.st_ino) and int(folder.name) != os.getpid():

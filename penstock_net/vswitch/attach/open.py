@@ -15,7 +15,6 @@ All ports that exchange frames have the same `headers`: True for super-frames of
 import importlib
 import pkgutil
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from penstock_net.errors import SpecError
@@ -24,6 +23,7 @@ from penstock_net.units import parse_delay, parse_rate, parse_size
 from penstock_net.vswitch import ports
 from penstock_net.vswitch.ports.base import Clock, PortHandle
 from penstock_net.vswitch.support.port_kind import REQUIRED, PortKind
+from penstock_net.vswitch.world import pathlib
 
 
 def kinds() -> dict[str, PortKind]:
@@ -106,7 +106,7 @@ def _random(seed: int, stream: int) -> int:
 # ---- Wrappers ----
 
 
-def capture(port: PortHandle, path: str | Path) -> PortHandle:
+def capture(port: PortHandle, path: str | pathlib.Path) -> PortHandle:
     """A port that writes every frame, with its direction, to a .pcap or .pcapng file; closing it closes `port`."""
     from penstock_net.vswitch.ports.wrap import open_capture
 

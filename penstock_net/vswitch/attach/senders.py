@@ -7,7 +7,6 @@ with clients, is never made to wait; nor is a sender that is no UDP socket of th
 
 import contextlib
 import ipaddress
-import socket
 import struct
 from enum import Enum
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.linux.htb import FiveTuple
 from penstock_net.vswitch.linux.netlink import SOCK_DIAG, Netlink, attributes
 from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.world import socket
 
 SOCK_DIAG_BY_FAMILY, SKMEMINFO, ANY_STATE, ANY_COOKIE = 20, 7, 0xFFFFFFFF, b"\xff" * 8
 

@@ -5,14 +5,13 @@ while frames are sent, since a socket may receive from elsewhere too, or while t
 that it was read.
 """
 
-import time
-
 from penstock_net.errors import PenstockError
 from penstock_net.pxd import read as read_pxd
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.dataplane.socket_room import SocketRooms
 from penstock_net.vswitch.linux.netlink import SOCK_DIAG, Netlink
 from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.world import time
 
 FOUND = read_pxd("vswitch/dataplane/socket_room.pxd").constants
 REFRESH_S = 0.05  # between looks while frames go out

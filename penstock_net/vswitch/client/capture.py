@@ -8,19 +8,14 @@ The worker writes blocks into shared memory and never waits; this process copies
 
 import contextlib
 import ipaddress
-import mmap
-import os
-import socket
 import struct
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import penstock_net.pcapng as pcapng
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.daemon import places, protocol
+from penstock_net.vswitch.world import mmap, os, pathlib, socket, threading, time
 
 SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
@@ -136,7 +131,7 @@ class Ring:
 class Output:
     """A file, standard output (-) or nothing (None) that gets whole blocks only, also when the disk is full."""
 
-    def __init__(self, file: str | Path | None) -> None:
+    def __init__(self, file: str | pathlib.Path | None) -> None:
         self.name, self.whole = file, 0  # bytes of whole blocks
         try:
             self.fd = os.dup(1) if str(file) == "-" else os.open(file or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -169,7 +164,7 @@ class Output:
 
 def capture(
     ports: Sequence[str] = (),
-    file: str | Path | None = None,
+    file: str | pathlib.Path | None = None,
     *,
     drops: bool = False,
     seconds: float | None = None,

@@ -8,15 +8,12 @@
 A port belongs to one thread.  Frames are bytes, beginning with the Ethernet header.
 """
 
-import asyncio
-import os
-import socket
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from penstock_net.vswitch.daemon import places, protocol
 from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.world import asyncio, os, socket, time
 
 AT_ONCE = 256  # frames per call in send_all: each call copies and checks its arguments
 

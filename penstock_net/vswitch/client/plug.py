@@ -1,10 +1,6 @@
 """A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
 
 import contextlib
-import os
-import select
-import socket
-import threading
 from typing import Any
 
 from penstock_net.errors import PenstockError
@@ -15,6 +11,7 @@ from penstock_net.vswitch.daemon import places, protocol
 from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, UP, difference, passes_nothing
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.monitor import Monitor
+from penstock_net.vswitch.world import os, select, socket, threading
 
 REPORT_S = 1.0  # between two reports of losses to the switch
 

@@ -1,11 +1,11 @@
 """The tables of `show`, no wider than the terminal; `--wide` and `--json` have exact numbers in all columns."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock_net.units import format_size
 from penstock_net.vswitch.support import losses
+from penstock_net.vswitch.world import time
 
 NAME = 20  # characters of a port's name
 

@@ -7,7 +7,6 @@ A table of its ports and longest queues while it runs, and a plot at the end:
 """
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from penstock_net.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURP
 from penstock_net.vswitch.client.tables import flow_text, loss_line, lost_text
 from penstock_net.vswitch.daemon import places, protocol
 from penstock_net.vswitch.support import losses
+from penstock_net.vswitch.world import time
 
 SHOWN = 8  # flows in a table or picture: those with the longest queues
 MOST = 64  # flows in a request

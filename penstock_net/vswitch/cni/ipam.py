@@ -1,11 +1,11 @@
 """Address plugins such as host-local, which assign the addresses: each is a program that is called as this one is."""
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from penstock_net.vswitch.cni.spec import ENVIRONMENT, INPUT_OUTPUT, UNREADABLE, CniError, Request
+from penstock_net.vswitch.world import os
 
 
 def call(request: Request, environment: Mapping[str, str], command: str = "") -> dict[str, Any]:

@@ -6,9 +6,7 @@ switch, which takes it over when it is started again.
 
 import contextlib
 import json
-import os
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +27,7 @@ from penstock_net.vswitch.cni.spec import (
     Request,
 )
 from penstock_net.vswitch.daemon import kept_ports, protocol
+from penstock_net.vswitch.world import os, time
 
 PORT_KEYS = ("name", "kind", "device", "netns", "addresses", "prefix", "routes", "persistent")  # that the plugin sets
 BUSY_S = 10.0  # in which the switch may have too many connections

@@ -4,12 +4,12 @@ https://www.cni.dev/docs/spec (1.1.0).  A container runtime calls the plugin onc
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.world import os
 
 VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 SINCE = {"CHECK": "0.4.0", "STATUS": "1.1.0", "GC": "1.1.0"}

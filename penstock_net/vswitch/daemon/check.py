@@ -5,9 +5,6 @@ Each ability is tried and undone, as in `doctor`; existing interfaces, namespace
 
 import contextlib
 import json
-import os
-import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +15,7 @@ from penstock_net.vswitch.daemon.config import Config, PortTable, build_switch, 
 from penstock_net.vswitch.daemon.doctor import BASIC, ability, needs, unwritable
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.interfaces import device_name, mtu_of
+from penstock_net.vswitch.world import os, socket, subprocess
 
 
 def missing(content: Mapping[str, Any], path: str | None = None) -> list[str]:

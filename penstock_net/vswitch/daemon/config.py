@@ -6,7 +6,6 @@ runs a scheme of the simulator [scheme] and [[link]]. A SpecError names the key,
 
 import contextlib
 import ipaddress
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.dataplane.switch import Switch
 from penstock_net.vswitch.linux.unix_socket import socket_path
 from penstock_net.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
+from penstock_net.vswitch.world import os
 
 TABLES = ("switch", "port", "scheme", "link")
 SWITCH_KEYS = ("socket", "group", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane

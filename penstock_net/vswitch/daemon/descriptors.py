@@ -1,12 +1,12 @@
 """How many open files a switch needs, and the limit of them."""
 
 import contextlib
-import resource
 from collections.abc import Mapping
 from typing import Any
 
 from penstock_net.errors import SpecError
 from penstock_net.vswitch.support.vhost_protocol import PAIRS
+from penstock_net.vswitch.world import resource
 
 OWN = 32  # of the switch, with some connections
 OF_PORT = {"tap": 13, "xdp": 12, "packet": 8, "udp": 5, "pcap": 5, "shm": 6, "vhost-user": 20}

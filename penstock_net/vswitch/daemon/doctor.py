@@ -1,14 +1,8 @@
 """Checks what this machine permits: each ability is tried and undone."""
 
 import contextlib
-import ctypes
-import os
 import platform
-import resource
-import shutil
-import socket
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +10,7 @@ from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.daemon.places import default_socket, is_made
 from penstock_net.vswitch.support.port_kind import NO_NAMESPACE
+from penstock_net.vswitch.world import ctypes, os, resource, shutil, socket, threading
 
 DESCRIPTORS = 640
 Attempt = Callable[[], str | None]

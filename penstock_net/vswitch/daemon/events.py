@@ -7,14 +7,13 @@ readings of the switch's counters: the first loss of each kind, the state of an 
 import collections
 import contextlib
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.support import losses
+from penstock_net.vswitch.world import threading, time
 
 MOST = 1000  # events that are kept
 LONGEST = 300  # characters of an event
@@ -24,9 +23,9 @@ LOOK_S = 5.0  # between two looks at the counters, for which the workers rest
 class Events:
     """The last events, oldest first; any thread may add one."""
 
-    def __init__(self, most: int = MOST, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, most: int = MOST, clock: Callable[[], float] | None = None) -> None:
         self.kept: collections.deque[dict[str, Any]] = collections.deque(maxlen=most)
-        self.count, self.clock, self.lock = 0, clock, threading.Lock()
+        self.count, self.clock, self.lock = 0, clock or time.time, threading.Lock()
 
     def add(self, what: str, port: str | None, text: str, level: int = logging.INFO) -> None:
         """Store an event and log it; `port` is None for an event of the whole switch."""

@@ -5,8 +5,6 @@ and says where everything is (`stop`), and the other goes on from there (`resume
 """
 
 import contextlib
-import os
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.support import carried
 from penstock_net.vswitch.support.blocks import Blocks
 from penstock_net.vswitch.support.settings import WHILE_RUNNING, with_units
+from penstock_net.vswitch.world import os, socket
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.server import Daemon

@@ -14,10 +14,6 @@ another program may make it before.
 
 import contextlib
 import logging
-import os
-import select
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -31,6 +27,7 @@ from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.interfaces import is_here
 from penstock_net.vswitch.linux.monitor import OWN_QDISC, Link, Monitor, Mounts
+from penstock_net.vswitch.world import os, select, threading, time
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.server import Daemon

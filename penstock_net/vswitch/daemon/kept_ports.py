@@ -7,9 +7,10 @@ could have written is not read.
 import contextlib
 import errno
 import json
-import os
 import stat
 from typing import Any
+
+from penstock_net.vswitch.world import io, os
 
 FOUND = "found"  # a key of a file that is none of a port
 
@@ -46,7 +47,7 @@ def keep(socket: str, table: dict[str, Any], found: bool = False) -> None:
     if not _is_trusted(socket):
         raise OSError(errno.EPERM, "it is no folder that only this user may write to; remove it", _folder(socket))
     file = _file(socket, table["name"])
-    with open(f"{file}.new", "w") as written:
+    with io.open(f"{file}.new", "w") as written:
         json.dump({**table, FOUND: True} if found else table, written)
     os.replace(f"{file}.new", file)
 
@@ -74,7 +75,7 @@ def _content(socket: str, name: str, allow_uid: int | None = None) -> dict[str, 
     if not _is_trusted(socket, allow_uid):
         return None
     try:
-        with open(_file(socket, name)) as file:
+        with io.open(_file(socket, name)) as file:
             table = json.load(file)
     except (OSError, ValueError, RecursionError):
         return None

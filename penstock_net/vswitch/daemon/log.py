@@ -10,12 +10,9 @@ error      the error that ended the switch
 
 import contextlib
 import logging
-import os
-import queue
-import threading
-from pathlib import Path
 
 from penstock_net.errors import SpecError
+from penstock_net.vswitch.world import os, pathlib, queue, threading
 
 log = logging.getLogger("penstock_net.vswitch")
 LEVELS = ("debug", "info", "warning", "error")
@@ -75,7 +72,7 @@ def say(lines: list[str]) -> None:
     writer.join(LAST_S)
 
 
-def start(level: str, file: Path | None = None) -> None:
+def start(level: str, file: pathlib.Path | None = None) -> None:
     """Send messages of at least `level` to standard error, or append them to a file.  SpecError: it cannot be written."""
     try:
         fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644) if file else 2

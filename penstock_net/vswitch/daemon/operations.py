@@ -2,8 +2,6 @@
 
 import contextlib
 import logging
-import socket
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock_net.errors import SpecError, nearest
@@ -24,6 +22,7 @@ from penstock_net.vswitch.daemon.ports import apply
 from penstock_net.vswitch.dataplane.mirror import Capture
 from penstock_net.vswitch.support import losses
 from penstock_net.vswitch.support.settings import REASON_NAMES, with_units
+from penstock_net.vswitch.world import socket, time
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.server import Daemon

@@ -5,16 +5,14 @@ a connection    REQUEST_S for its whole request, of at most REQUEST_BYTES; ANSWE
 the page        written at most once per PAGE_S; requests in between get the next one
 """
 
-import asyncio
 import contextlib
 import http
 import ipaddress
-import socket
-import threading
 from collections.abc import Callable
 
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.daemon.config import parse_address
+from penstock_net.vswitch.world import asyncio, socket, threading
 
 MOST_CONNECTIONS = 64
 REQUEST_BYTES = 8192

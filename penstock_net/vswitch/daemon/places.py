@@ -5,29 +5,24 @@ The default is in a folder that only root and the user itself can write to, so t
 """
 
 import contextlib
-import fcntl
-import grp
-import os
-import pwd
 import stat
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from penstock_net.errors import SpecError
+from penstock_net.vswitch.world import fcntl, grp, os, pathlib, pwd, time
 
-ROOTS_FOLDER = Path("/run/penstock")
+ROOTS_FOLDER = pathlib.PurePosixPath("/run/penstock")
 
 
-def runtime_folder() -> Path:
+def runtime_folder() -> pathlib.Path:
     """The folder of the default socket; it may not exist yet."""
     uid = os.geteuid()
     if uid == 0:
-        return ROOTS_FOLDER
+        return pathlib.Path(ROOTS_FOLDER)
     if given := os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(given)
-    run = Path(f"/run/user/{uid}")
-    return run if os.path.isdir(run) else Path(f"/tmp/penstock-{uid}")
+        return pathlib.Path(given)
+    run = pathlib.Path(f"/run/user/{uid}")
+    return run if os.path.isdir(run) else pathlib.Path(f"/tmp/penstock-{uid}")
 
 
 def default_socket() -> str:
@@ -37,13 +32,13 @@ def default_socket() -> str:
     return str(folder / ("vswitch.sock" if folder == ROOTS_FOLDER else f"penstock-vswitch-{os.geteuid()}.sock"))
 
 
-def check_private(folder: Path) -> None:
+def check_private(folder: pathlib.Path) -> None:
     """SpecError unless a folder, if it exists, belongs to this user and only this user may write to it."""
     try:
-        found = folder.lstat() if folder.parent == Path("/tmp") else folder.stat()  # in /tmp anybody can make a link
+        found = folder.lstat() if folder.parent == pathlib.Path("/tmp") else folder.stat()  # in /tmp anybody can make a link
     except OSError:
         return
-    remedy = "remove it, or give --socket" if folder.parent == Path("/tmp") else "give --socket, or set XDG_RUNTIME_DIR"
+    remedy = "remove it, or give --socket" if folder.parent == pathlib.Path("/tmp") else "give --socket, or set XDG_RUNTIME_DIR"
     if not stat.S_ISDIR(found.st_mode):
         raise SpecError("is not a folder", remedy=remedy, place=folder)
     if found.st_uid != os.geteuid():
@@ -55,7 +50,7 @@ def check_private(folder: Path) -> None:
 def is_made(path: str) -> bool:
     """Whether a switch creates the folder of this socket if it is missing: true of default sockets."""
     folder = runtime_folder()
-    return Path(path).parent == folder and folder in (ROOTS_FOLDER, Path(f"/tmp/penstock-{os.geteuid()}"))
+    return pathlib.Path(path).parent == folder and folder in (ROOTS_FOLDER, pathlib.Path(f"/tmp/penstock-{os.geteuid()}"))
 
 
 def make_folder(path: str) -> None:
@@ -74,7 +69,7 @@ def make_folder(path: str) -> None:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path, wait_s: float = 2.0) -> Iterator[None]:
+def alone_in(folder: pathlib.Path, wait_s: float = 2.0) -> Iterator[None]:
     """Hold the lock of a folder, if it can be opened.  SpecError: another process has held it for longer than `wait_s`."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

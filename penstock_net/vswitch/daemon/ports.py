@@ -6,7 +6,6 @@ again when something fails.  Ports are removed at last, since that cannot be und
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from penstock_net.vswitch.dataplane.driver import install_device, prepare_device
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.support import losses
 from penstock_net.vswitch.support.settings import with_units
+from penstock_net.vswitch.world import time
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.server import Daemon

@@ -7,14 +7,11 @@ trusted one. The kernel identifies the listener (SO_PEERCRED), so neither the pa
 import array
 import contextlib
 import json
-import os
-import select
-import socket
 import struct
-import time
 from typing import Any
 
 from penstock_net.errors import SpecError
+from penstock_net.vswitch.world import os, select, socket, time
 
 LONGEST = 1 << 24
 TIMEOUT_S = 15.0

@@ -6,14 +6,8 @@ An application stays attached until its connection is closed or its process ends
 import collections
 import contextlib
 import logging
-import os
-import select
-import socket
 import stat
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError, SpecError, nearest
@@ -31,6 +25,7 @@ from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.memory.region import checked as validate_shape
 from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.balance import balance
+from penstock_net.vswitch.world import os, pathlib, select, socket, threading, time
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.takeover import Taken
@@ -111,7 +106,7 @@ class Daemon:
     def _bind(self) -> None:
         """Bind the control socket; the stale socket of a dead switch is replaced.  SpecError: it cannot be bound."""
         places.make_folder(self.path)
-        with places.alone_in(Path(self.path).parent):  # else two that start at once take the same stale socket away
+        with places.alone_in(pathlib.Path(self.path).parent):  # else two that start at once take the same stale socket away
             self._bind_alone()
 
     def _bind_alone(self) -> None:

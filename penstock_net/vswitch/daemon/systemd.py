@@ -1,9 +1,8 @@
 """Notifications of a service manager (sd_notify): ready, status, watchdog, stopping."""
 
-import os
-import socket
-import time
 from collections.abc import Callable
+
+from penstock_net.vswitch.world import os, socket, time
 
 
 def notify(*lines: str) -> bool:

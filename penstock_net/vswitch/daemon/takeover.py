@@ -1,10 +1,7 @@
 """The new process of an upgrade (upgrade.py): it builds the switch that the old one describes, and goes on with it."""
 
 import json
-import os
-import socket
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +13,7 @@ from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.daemon.upgrade import FDS_AT_ONCE, FORMAT, LAST, READY_S, VARIABLE
 from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.blocks import read
+from penstock_net.vswitch.world import io, os, socket, time
 
 WAIT_S = 60.0  # for the old process, which stops its workers when it has nothing else to do
 
@@ -94,6 +92,6 @@ class Taken:
 
 
 def _read_all(fd: int) -> bytes:
-    with open(fd, "rb") as file:
+    with io.open(fd, "rb") as file:
         file.seek(0)
         return file.read()

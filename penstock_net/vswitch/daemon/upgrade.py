@@ -22,11 +22,6 @@ on where it stopped.
 import contextlib
 import json
 import logging
-import os
-import socket
-import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,6 +34,7 @@ from penstock_net.vswitch.daemon.systemd import notify
 from penstock_net.vswitch.dataplane.driver import sizes
 from penstock_net.vswitch.support import carried
 from penstock_net.vswitch.support.blocks import Blocks
+from penstock_net.vswitch.world import io, os, socket, subprocess, threading, time
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.daemon.server import Daemon
@@ -207,7 +203,7 @@ def _send(channel: socket.socket, found: dict[str, Any], blocks: Blocks, fds: li
     arrays, directory = blocks.write()
     text = os.memfd_create("penstock-description", os.MFD_CLOEXEC)
     try:
-        with open(text, "wb", closefd=False) as file:
+        with io.open(text, "wb", closefd=False) as file:
             file.write(json.dumps({**found, "blocks": directory}).encode())
         channel.settimeout(READY_S)
         sent = [arrays, text, *fds]

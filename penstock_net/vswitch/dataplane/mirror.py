@@ -4,9 +4,6 @@ The worker never waits for the reader: frames that do not fit the ring are count
 reads nothing but the reader's position from the shared memory; a wrong position affects that reader's capture only.
 """
 
-import fcntl
-import mmap
-import os
 import struct
 
 import cython
@@ -14,6 +11,7 @@ import numpy as np
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import whole as whole_number
+from penstock_net.vswitch.world import fcntl, mmap, os
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.mirror import (
@@ -34,18 +32,8 @@ if not cython.compiled:
         words_of,
     )
     from penstock_net.vswitch.dataplane.state import BAD_DESCRIPTOR, HEADER, MOST_PORTS, free, view_of
-    from penstock_net.vswitch.memory.layout import (
-        buffer_of,
-        bytes_at,
-        cas64,
-        length_of,
-        load64,
-        low,
-        memcpy,
-        now_ns,
-        relax,
-        store64,
-    )
+    from penstock_net.vswitch.memory.layout import buffer_of, bytes_at, cas64, length_of, load64, low, memcpy, relax, store64
+    from penstock_net.vswitch.world.calls.table import now_ns
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 

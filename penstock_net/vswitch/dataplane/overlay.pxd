@@ -10,21 +10,7 @@ from penstock_net.vswitch.dataplane.session cimport session_seal, session_take, 
 from penstock_net.vswitch.dataplane.session_view cimport session_row
 from penstock_net.vswitch.ports.base cimport ETHERNET_BYTES, path_of, port_flush, port_learn, port_receive, port_send, received_too_long
 from penstock_net.vswitch.ports.base cimport set_sure
-
-cdef extern from *:
-    """
-    #include <sys/socket.h>
-    #ifndef SO_MEMINFO
-    #define SO_MEMINFO 55
-    #endif
-    /* Packets that a socket has dropped because its buffer was full; 0 of anything else. */
-    static int64_t socket_drops(int fd) {
-      uint32_t info[9] = {0};
-      socklen_t size = sizeof info;
-      return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) && size == sizeof info ? info[8] : 0;
-    }
-    """
-    int64_t socket_drops(int fd) nogil
+from penstock_net.vswitch.world.calls.table cimport socket_drops
 
 cdef enum:
     LEASE_NS = 1000000000   # a rate expires after

@@ -34,7 +34,6 @@ if not cython.compiled:
         joint_of,
         rate_of,
         session_of,
-        socket_drops,
     )
     from penstock_net.vswitch.dataplane.path_search import set_most
     from penstock_net.vswitch.dataplane.receiver import MOST_NS, drain_ns, gain, measure
@@ -73,6 +72,7 @@ if not cython.compiled:
         set_sure,
     )
     from penstock_net.vswitch.ports.segment import begin_cut, begin_join, finish_join, joined, next_segment
+    from penstock_net.vswitch.world.calls.table import socket_drops
 
 # ---- Messages that are due ----
 

@@ -1,6 +1,7 @@
 """How much room the UDP sockets behind a device have: the table that an edge shares with the worker that drives the device."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from penstock_net.vswitch.memory.layout cimport ENDLESS, full_fence, load64, mixed, store64, wake_switch
+from penstock_net.vswitch.world.calls.table cimport receive_from, send_to
 
 cdef extern from "stdlib.h" nogil:
     void* calloc(size_t n, size_t size)
@@ -12,9 +13,7 @@ cdef extern from "errno.h" nogil:
     int errno
     enum: EPROTO
 cdef extern from "sys/socket.h" nogil:
-    ssize_t send(int fd, const void* data, size_t n, int flags)
-    ssize_t recv(int fd, void* data, size_t n, int flags)
-    enum: AF_INET, AF_INET6, MSG_DONTWAIT
+    enum: AF_INET, AF_INET6
 
 cdef enum:                  # of the table: a column of 64-bit words by UDP port each, and some words
     UDP_PORTS = 65536

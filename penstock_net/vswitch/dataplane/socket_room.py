@@ -8,9 +8,9 @@ When to look is for the worker to say: it reports a port when three quarters of 
 to a port that was not looked at (`report_port`), and raises an alarm, an eventfd.  While nothing is sent, nobody looks.
 """
 
-import os
-
 import cython
+
+from penstock_net.vswitch.world import os
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.socket_room import (
@@ -24,7 +24,6 @@ if not cython.compiled:
         LOOKED,
         MOST_COST,
         MOVED,
-        MSG_DONTWAIT,
         PEERS,
         PRESSED,
         PROGRESS,
@@ -58,12 +57,10 @@ if not cython.compiled:
         put8,
         put16,
         put32,
-        recv,
         room_of,
         same_peer,
         second_in,
         second_of,
-        send,
         signed32,
         slot_of,
         store_in,
@@ -74,6 +71,7 @@ if not cython.compiled:
         word_in,
     )
     from penstock_net.vswitch.memory.layout import ENDLESS, full_fence, mixed, wake_switch
+    from penstock_net.vswitch.world.calls.table import receive_from, send_to
 
 # ---- The worker's side ----
 
@@ -194,11 +192,11 @@ def ask(rooms, family):
     put8(at(request, 17), 17)  # UDP
     put8(at(request, 18), 1 << 6)  # INET_DIAG_SKMEMINFO
     put32(at(request, 20), 0xFFFFFFFF)  # in any state
-    if send(rooms.fd, request, REQUEST_BYTES, MSG_DONTWAIT) < 0:
+    if send_to(rooms.fd, request, REQUEST_BYTES) < 0:
         rooms.failed = errno
         return False
     while True:
-        length = recv(rooms.fd, rooms.answer, ANSWER_BYTES, MSG_DONTWAIT)
+        length = receive_from(rooms.fd, rooms.answer, ANSWER_BYTES)
         if length <= 0:
             rooms.failed = errno if length < 0 else EPROTO
             return False

@@ -11,8 +11,6 @@ transmit queues; every worker has its own flows and receive queues, so that none
 
 import bisect
 import collections
-import os
-import select
 
 import cython
 
@@ -30,6 +28,7 @@ from penstock_net.vswitch.support.settings import (
     with_units,
 )
 from penstock_net.vswitch.support.threads import Crew
+from penstock_net.vswitch.world import os, select
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.flowtable import enter_flows, remove_flow
@@ -77,7 +76,8 @@ if not cython.compiled:
         worker_at,
     )
     from penstock_net.vswitch.dataplane.worker import prepare_worker, turn
-    from penstock_net.vswitch.memory.layout import load64, now_ns, store32, word_at
+    from penstock_net.vswitch.memory.layout import load64, store32, word_at
+    from penstock_net.vswitch.world.calls.table import now_ns
 
 MOST_CAPTURES = 8
 QUEUES_KEPT = 64  # whose drops are kept when a port is detached

@@ -63,19 +63,16 @@ if not cython.compiled:
         full_fence,
         length_of,
         load64,
-        now_ns,
         priority_of,
         queue_of,
         relax,
-        sleep_on,
         store32,
         store64,
-        wake_application,
-        wake_switch,
         weight_of,
         word_at,
     )
     from penstock_net.vswitch.memory.rings import answer_bell, is_open, ring_bell, slot_of
+    from penstock_net.vswitch.world.calls.table import now_ns, sleep_on, wake_application, wake_switch
 
 
 def loop(worker, until):

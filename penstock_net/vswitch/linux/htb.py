@@ -3,8 +3,6 @@
 import contextlib
 import errno
 import ipaddress
-import os
-import socket
 import struct
 from typing import NamedTuple
 
@@ -23,6 +21,7 @@ from penstock_net.vswitch.linux.netlink import (
     outgoing,
 )
 from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.world import os, socket
 
 NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
 KIND, OPTIONS, STATS = 1, 2, 7

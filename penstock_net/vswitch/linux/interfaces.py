@@ -1,14 +1,13 @@
 """Interfaces, addresses and sockets of this machine: validation before they are opened, and errors if that fails."""
 
 import errno
-import fcntl
 import ipaddress
 import re
-import socket
 import struct
 from typing import Any
 
 from penstock_net.errors import SpecError, nearest
+from penstock_net.vswitch.world import fcntl, socket
 
 SIOCGIFFLAGS, SIOCGIFMTU, IFF_UP = 0x8913, 0x8921, 1
 SO_RCVBUFFORCE, IP_MTU = 33, 14

@@ -1,11 +1,11 @@
 """Losses in the kernel: at an interface, and at a socket that was not read in time."""
 
-import socket
 import struct
 
 from penstock_net.errors import SpecError
 from penstock_net.vswitch.linux.netlink import ROUTE, Netlink, dropped_by
 from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.world import socket
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
 

@@ -5,11 +5,8 @@ has dropped messages (ENOBUFS), and none is believed that came late.
 """
 
 import contextlib
-import ctypes
 import errno
 import ipaddress
-import os
-import socket
 import struct
 from typing import NamedTuple
 
@@ -32,6 +29,7 @@ from penstock_net.vswitch.linux.netlink import (
     link as request,
 )
 from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.world import ctypes, os, socket
 
 DELETE_LINK, NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS = 17, 20, 21, 22
 NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR, REACHABLE, PERMANENT = 28, 29, 30, 0x02, 0x80

@@ -5,15 +5,13 @@ A netlink socket belongs to the network namespace in which it was opened, whiche
 
 import contextlib
 import errno
-import os
-import socket
 import struct
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.world import os, socket, threading
 
 ROUTE, SOCK_DIAG = 0, 4
 REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300

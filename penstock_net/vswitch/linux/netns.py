@@ -1,18 +1,21 @@
 """Network namespaces: entering one for a while, in one thread."""
 
 import contextlib
-import ctypes
-import fcntl
-import os
+import functools
 import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib, subprocess
 
 CLONE_NEWNET, GET_NAMESPACE_TYPE = 0x40000000, 0xB703
-libc = ctypes.CDLL(None, use_errno=True)
+_load = functools.cache(lambda library: library(None, use_errno=True))
+
+
+def libc() -> Any:
+    """The functions of the C library, which Python has not all."""
+    return _load(ctypes.CDLL)
 
 
 def current_fd() -> int:
@@ -41,11 +44,11 @@ class NetNs:
             raise PenstockError(f"namespace {self.name}: it is not open; use it in a `with`")
         before = current_fd()
         try:
-            check(libc.setns(self.fd, CLONE_NEWNET), f"namespace {self.name}")
+            check(libc().setns(self.fd, CLONE_NEWNET), f"namespace {self.name}")
             try:
                 yield
             finally:
-                check(libc.setns(before, CLONE_NEWNET), "the former namespace")
+                check(libc().setns(before, CLONE_NEWNET), "the former namespace")
         finally:
             os.close(before)
 
@@ -95,7 +98,7 @@ def process_of(which: str | int) -> tuple[int, str] | None:
         return None
     started = ""
     with contextlib.suppress(OSError):
-        started = Path(f"/proc/{found[1]}/stat").read_text().rpartition(")")[2].split()[19]
+        started = pathlib.Path(f"/proc/{found[1]}/stat").read_text().rpartition(")")[2].split()[19]
     return int(found[1]), started
 
 
@@ -130,7 +133,7 @@ def open_named(name: str) -> NetNs:
         namespace = open_path(path, name)
         namespace.name = name
         return namespace
-    known = sorted(p.name for p in Path("/run/netns").glob("*"))
+    known = sorted(p.name for p in pathlib.Path("/run/netns").glob("*"))
     raise SpecError(
         "there is none of that name",
         path="netns",

@@ -1,13 +1,12 @@
 """Unix sockets by their paths: what can be one, and who listens at it."""
 
 import contextlib
-import os
-import socket
 import stat
 from collections.abc import Iterator
 from typing import Any
 
 from penstock_net.errors import SpecError
+from penstock_net.vswitch.world import os, socket
 
 LONGEST_PATH = 107  # bytes
 

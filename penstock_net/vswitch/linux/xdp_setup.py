@@ -5,16 +5,13 @@ passes those of other queues to the kernel; it is unloaded when its descriptor i
 """
 
 import contextlib
-import ctypes
 import errno
-import mmap
-import os
 import platform
-import socket
 import struct
-import time
 
 from penstock_net.vswitch.linux.netlink import Netlink, outgoing
+from penstock_net.vswitch.linux.netns import libc
+from penstock_net.vswitch.world import ctypes, mmap, os, socket, time
 
 AF_XDP, SOL_XDP = 44, 283
 OFFSETS, RX_RING, TX_RING, UMEM_REG, FILL_RING, COMPLETION_RING, STATISTICS = range(1, 8)
@@ -27,7 +24,6 @@ MAP_CREATE, MAP_UPDATE, PROGRAM_LOAD, LINK_CREATE = 0, 2, 5, 28
 XSKMAP, PROGRAM_XDP, ATTACH_XDP = 17, 6, 37
 PASS, REDIRECT_MAP = 2, 51
 RELEASE_S = 0.3  # a queue is free only some 40 ms after the socket that had it was closed
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _refused() -> OSError:
@@ -41,7 +37,7 @@ def bpf(command: int, attributes: bytes) -> int:
     if number is None:
         raise OSError(errno.ENOSYS, f"bpf() is not known for {platform.machine()}")
     room = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
-    result = int(_libc.syscall(number, command, ctypes.byref(room), 128))
+    result = int(libc().syscall(number, command, ctypes.byref(room), 128))
     if result < 0:
         raise _refused()
     return result
@@ -111,7 +107,7 @@ class Socket:
         index = socket.if_nametoindex(device)
         address = struct.pack("<HHIII", AF_XDP, COPY | NEED_WAKEUP, index, queue, 0)
         end = time.monotonic() + RELEASE_S
-        while _libc.bind(self.fd, address, len(address)) < 0:
+        while libc().bind(self.fd, address, len(address)) < 0:
             if ctypes.get_errno() != errno.EBUSY or time.monotonic() > end:
                 raise _refused()
             time.sleep(0.005)

@@ -57,7 +57,7 @@ if not cython.compiled:
         virtual_released,
         worker_of,
     )
-    from penstock_net.vswitch.memory.layout import now_ns
+    from penstock_net.vswitch.world.calls.table import now_ns
 
 
 def count_work(worker, work):

@@ -5,15 +5,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <linux/aio_abi.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -106,37 +103,4 @@ static inline void put_pair32(char *p, uint32_t a, uint32_t b) {
 
 static inline int enter_gate(uint32_t *gate) { return !__atomic_exchange_n(gate, 1, __ATOMIC_ACQUIRE); }
 static inline void leave_gate(uint32_t *gate) { __atomic_store_n(gate, 0, __ATOMIC_RELEASE); }
-
-/* ---- Interrupts: the eventfd of another process is signalled by the kernel, since it could make a write to it block ---- */
-
-typedef struct Signaller {
-  aio_context_t context;
-  int ready; /* an eventfd that always is */
-} Signaller;
-typedef struct { /* how the kernel lays out a context */
-  uint32_t id, size;
-  volatile uint32_t head, tail;
-} Completions;
-static inline int open_signaller(Signaller *signaller, int ready) {
-  signaller->context = 0;
-  signaller->ready = ready;
-  return (int)syscall(SYS_io_setup, 1, &signaller->context);
-}
-static inline void close_signaller(Signaller *signaller) {
-  if (signaller->context) syscall(SYS_io_destroy, signaller->context);
-  signaller->context = 0;
-}
-static inline int signal_other(Signaller *signaller, int fd) {
-  struct iocb request, *list[1] = {&request};
-  Completions *done = (Completions *)signaller->context;
-  memset(&request, 0, sizeof request);
-  request.aio_lio_opcode = IOCB_CMD_POLL;
-  request.aio_fildes = signaller->ready;
-  request.aio_buf = POLLIN;
-  request.aio_flags = IOCB_FLAG_RESFD;
-  request.aio_resfd = fd;
-  int taken = syscall(SYS_io_submit, signaller->context, 1, list) == 1;
-  done->head = done->tail;
-  return taken;
-}
 #endif

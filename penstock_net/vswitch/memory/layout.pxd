@@ -1,5 +1,6 @@
 """The layout of the memory that an application and the switch share; rings.py has the trust model."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from penstock_net.vswitch.world.calls.table cimport now_ns, sleep_on, wake_application, wake_switch, watch_with
 
 cdef extern from "shared.h" nogil:
     uint64_t load64(uint64_t* p)
@@ -16,11 +17,6 @@ cdef extern from "shared.h" nogil:
     void* sparse(size_t bytes)
     void give_sparse(void* p, size_t bytes)
     uint64_t cycles()
-    int64_t now_ns()
-    int watch_with(int epoll, int fd, int32_t* empty)
-    void sleep_on(int epoll, int64_t ns)
-    void wake_switch(int eventfd)
-    void wake_application(int socket)
     void* memcpy(void* to, const void* source, size_t n)
     int64_t low(uint64_t word)
     uint64_t tagged(uint64_t head, int64_t number)

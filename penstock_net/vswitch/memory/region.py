@@ -8,13 +8,11 @@
 An application and the switch each attach once.  Frames are copied in both directions: no side refers to memory of the other.
 """
 
-import fcntl
-import os
-
 import cython
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import known_keys, whole
+from penstock_net.vswitch.world import fcntl, os
 
 if not cython.compiled:
     from penstock_net.vswitch.memory.layout import (
@@ -35,7 +33,6 @@ if not cython.compiled:
         memcpy,
         queue_of,
         store64,
-        wake_switch,
         word_at,
     )
     from penstock_net.vswitch.memory.region import (
@@ -66,6 +63,7 @@ if not cython.compiled:
         size_of,
         take_buffer,
     )
+    from penstock_net.vswitch.world.calls.table import wake_switch
 
 SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
 MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 17}

@@ -1,15 +1,11 @@
-/* What Cython cannot say about memory that two processes share: atomics, time, sleeping and waking. */
+/* What Cython cannot say about memory that two processes share: atomics, and memory itself. */
 #ifndef PENSTOCK_SHARED_H
 #define PENSTOCK_SHARED_H
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 
 static inline uint64_t load64(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
@@ -66,33 +62,6 @@ static inline void *sparse(size_t bytes) {
 static inline void give_sparse(void *p, size_t bytes) {
   if (p) munmap(p, bytes);
 }
-static inline int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441
-#endif
-/* Add a descriptor to an epoll set, edge-triggered: its news clear `empty`, unless that is NULL, and nobody reads them. */
-static inline int watch_with(int epoll, int fd, int32_t *empty) {
-  struct epoll_event news = {EPOLLIN | EPOLLET, {empty}};
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &news);
-}
-/* Sleep until a descriptor of the epoll set has news, at most so long. */
-static inline void sleep_on(int epoll, int64_t ns) {
-  struct timespec t = {ns / 1000000000, ns % 1000000000};
-  struct epoll_event news[64];
-  int count = (int)syscall(SYS_epoll_pwait2, epoll, news, 64, &t, NULL, 0);
-  for (int i = 0; i < count; i++)
-    if (news[i].data.ptr) *(int32_t *)news[i].data.ptr = 0;
-}
-static inline void wake_switch(int eventfd) {
-  uint64_t one = 1;
-  if (write(eventfd, &one, 8) < 0) return; /* full: it wakes all the same */
-}
-/* An application could make a write to an eventfd block; a send like this one never does. */
-static inline void wake_application(int socket) { send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
 
 /* Words of the shared memory: heads of stacks, links to rings, packets, doorbells.  None of them is zero. */
 static inline int64_t low(uint64_t word) { return (int64_t)(word & 0xFFFFFFFFu); }

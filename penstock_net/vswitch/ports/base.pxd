@@ -2,29 +2,11 @@
 from libc.errno cimport EAGAIN, EINTR, EIO, ENETDOWN, ENOBUFS, errno
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memmove
+from penstock_net.vswitch.world.calls.table cimport POLLIN, iovec, now_ns, poll_pair, pollfd, read_into, write_to
 
 cdef extern from "shared.h" nogil:
     uint64_t load64(uint64_t* p)
     void store64(uint64_t* p, uint64_t v)
-    int64_t now_ns()
-cdef extern from "sys/uio.h" nogil:
-    struct iovec:
-        void* iov_base
-        size_t iov_len
-    ssize_t readv(int fd, iovec* vectors, int count)
-cdef extern from "unistd.h" nogil:
-    ssize_t write(int fd, const void* source, size_t n)
-cdef extern from "poll.h" nogil:
-    struct pollfd:
-        int fd
-        short events
-        short revents
-    int ppoll(pollfd* fds, unsigned long count, timespec* wait, void* mask)
-    enum: POLLIN
-cdef extern from "time.h" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
 cdef extern from "linux/virtio_net.h" nogil:
     struct virtio_net_hdr:
         uint8_t flags
@@ -84,7 +66,7 @@ cdef struct Crossing:       # a bridge between two ports: one buffer, and perhap
     int64_t moved[2]
     uint64_t stop
     pollfd fds[2]
-    timespec wait
+    int64_t wait            # ns
 
 # One frame: its bytes; 0: there is none now; -1: an error, counted.
 cdef inline int64_t port_receive(KernelPort* port, char* to, int64_t room) noexcept nogil: return port.receive(port, to, room)
@@ -116,7 +98,7 @@ cdef inline int64_t length_back(KernelPort* port) noexcept nogil:
     memcpy(&length, port.back + port.back_at, 8)
     return length
 cdef inline uint64_t* stop_of(Crossing* crossing) noexcept nogil: return &crossing.stop
-cdef inline int wait_for(Crossing* crossing) noexcept nogil: return ppoll(crossing.fds, 2, &crossing.wait, NULL)
+cdef inline int wait_for(Crossing* crossing) noexcept nogil: return poll_pair(crossing.fds, crossing.wait)
 # Memory that lives as long as the port.
 cdef inline char* keep(PortHandle port, block) except NULL:
     port.memory.append(block)

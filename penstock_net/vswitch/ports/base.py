@@ -11,11 +11,11 @@ thread at a time uses a port.  Each kind is a file of its own, KIND.py.
 """
 
 import contextlib
-import threading
 
 import cython
 
 from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.world import threading
 
 if not cython.compiled:
     from cython.cimports.libc.errno import EAGAIN, EINTR, EIO, ENETDOWN, ENOBUFS, errno
@@ -27,7 +27,6 @@ if not cython.compiled:
         ETHERNET_BYTES,
         FRAME_BYTES,
         HEADER_BYTES,
-        POLLIN,
         SPINS,
         VIRTIO_NET_HDR_F_NEEDS_CSUM,
         PyByteArray_AS_STRING,
@@ -53,6 +52,7 @@ if not cython.compiled:
         time_of,
         wait_for,
     )
+    from penstock_net.vswitch.world.calls.table import POLLIN
 
 COUNTERS = (
     "frames_in",
@@ -236,7 +236,7 @@ def cross(a, b, crossing):
             continue
         idle += 1
         if idle >= SPINS:
-            crossing.wait.tv_nsec = 50000 if a.fd < 0 or b.fd < 0 or crossing.held[0] or crossing.held[1] else 5000000
+            crossing.wait = 50000 if a.fd < 0 or b.fd < 0 or crossing.held[0] or crossing.held[1] else 5000000
             wait_for(crossing)
 
 

@@ -1,20 +1,9 @@
 from penstock_net.vswitch.ports.base cimport *
+from penstock_net.vswitch.world.calls.table cimport (
+    mmsghdr, msghdr, path_mtu_now, receive_messages, send_messages, sockaddr_storage, socklen_t
+)
 
 cdef extern from "sys/socket.h" nogil:
-    ctypedef unsigned int socklen_t
-    struct sockaddr_storage:
-        unsigned short ss_family
-    struct msghdr:
-        void* msg_name
-        socklen_t msg_namelen
-        iovec* msg_iov
-        size_t msg_iovlen
-        void* msg_control
-        size_t msg_controllen
-        int msg_flags
-    struct mmsghdr:
-        msghdr msg_hdr
-        unsigned int msg_len
     struct cmsghdr:
         size_t cmsg_len
         int cmsg_level
@@ -24,32 +13,11 @@ cdef extern from "sys/socket.h" nogil:
     unsigned char* CMSG_DATA(cmsghdr* now)
     size_t CMSG_LEN(size_t n)
     size_t CMSG_SPACE(size_t n)
-    int recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* wait)
-    int sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags)
-    enum: MSG_DONTWAIT, MSG_TRUNC, SOL_SOCKET, AF_INET, AF_INET6
+    enum: MSG_TRUNC, SOL_SOCKET, AF_INET, AF_INET6
 cdef extern from "netinet/udp.h" nogil:
     enum: SOL_UDP, UDP_SEGMENT, UDP_GRO
 
-cdef extern from *:
-    """
-    #include <errno.h>
-    #include <netinet/in.h>
-    #include <sys/socket.h>
-    #ifndef IP_MTU
-    #define IP_MTU 14
-    #endif
-    #ifndef IPV6_MTU
-    #define IPV6_MTU 24
-    #endif
-    /* The MTU of the path to a peer as the kernel knows it now, by a socket that is connected to it; 0: it does not say. */
-    static int64_t path_mtu_now(int fd, const struct sockaddr_storage *peer, socklen_t bytes) {
-      int mtu = 0, v4 = peer->ss_family == AF_INET;
-      socklen_t size = sizeof mtu;
-      if (fd < 0 || connect(fd, (const struct sockaddr *)peer, bytes)) return 0;
-      return getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) ? 0 : mtu;
-    }
-    """
-    int64_t path_mtu_now(int fd, sockaddr_storage* peer, socklen_t size) nogil
+cdef extern from "errno.h":
     int EMSGSIZE, EINVAL
 
 cdef enum:
@@ -89,12 +57,6 @@ cdef struct Mail:           # messages on their way through a socket
     mmsghdr out_message[MESSAGES]
     char in_control[MESSAGES][CONTROL_BYTES]
     char out_control[MESSAGES][CONTROL_BYTES]
-
-cdef extern from * nogil:
-    """
-    #define NOBODY_WAITS NULL
-    """
-    timespec* NOBODY_WAITS
 
 cdef inline Mail* mail_of(KernelPort* port) noexcept nogil: return <Mail*>port.own
 cdef inline Mail* new_mail(PortHandle port) except NULL: return <Mail*>keep(port, bytearray(sizeof(Mail)))

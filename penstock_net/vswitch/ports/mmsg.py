@@ -27,8 +27,6 @@ if not cython.compiled:
         FRAMES,
         MESSAGES,
         MOST_SEGMENTED,
-        MSG_DONTWAIT,
-        NOBODY_WAITS,
         ROOM,
         WAITING_BYTES,
         came_in,
@@ -38,11 +36,10 @@ if not cython.compiled:
         new_mail,
         prepare_in,
         prepare_out,
-        recvmmsg,
         say_segment,
-        sendmmsg,
         told_mtu,
     )
+    from penstock_net.vswitch.world.calls.table import receive_messages, send_messages
 
 
 def learn_path(port):
@@ -104,7 +101,7 @@ def mail_flush(port):
     mail = mail_of(port)
     while mail.count > 0:
         messages = mail_pack(mail, 0 if port.sure else mail.segment_most)  # who drops what is long may see a run as one
-        done = sendmmsg(port.fd, goes_out(mail, 0), messages, MSG_DONTWAIT)
+        done = send_messages(port.fd, goes_out(mail, 0), messages)
         if done < 0:
             if errno == EINTR:
                 continue
@@ -153,7 +150,7 @@ def mail_fetch(port, mail):
     mail.reading = 0
     mail.read = 0
     mail.came = 0
-    came = recvmmsg(port.fd, came_in(mail, 0), MESSAGES, MSG_DONTWAIT, NOBODY_WAITS)
+    came = receive_messages(port.fd, came_in(mail, 0), MESSAGES)
     if came < 0:
         return receive_failed(port)
     mail.came = came

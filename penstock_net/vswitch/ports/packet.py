@@ -4,8 +4,6 @@ The socket always uses virtio_net_hdr.  Without `headers`, partial checksums are
 MTU, which a network card would have segmented, are counted as too long.
 """
 
-import socket
-
 import cython
 
 from penstock_net.inputs import boolean
@@ -13,6 +11,7 @@ from penstock_net.vswitch.linux.interfaces import device_name, mtu_of, refused, 
 from penstock_net.vswitch.linux.losses import socket_losses
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import BATCH, HEADERS, RECEIVE_BUFFER, Given, Option, PortKind
+from penstock_net.vswitch.world import socket
 
 if not cython.compiled:
     from cython.cimports.libc.string import memcpy, memmove

@@ -3,8 +3,6 @@
 The file has no headers; partial checksums are completed in it.
 """
 
-import os
-
 import cython
 
 from penstock_net.errors import SpecError
@@ -12,6 +10,7 @@ from penstock_net.units import parse_time
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, clock_origin, read_frames
 from penstock_net.vswitch.support.port_kind import HEADERS, Option, PortKind, anything, between
+from penstock_net.vswitch.world import os
 
 if not cython.compiled:
     from cython.cimports.libc.errno import EINTR, errno
@@ -31,9 +30,9 @@ if not cython.compiled:
         sent_too_long,
         set_octet,
         time_of,
-        write,
     )
     from penstock_net.vswitch.ports.pcap import PAGE_BYTES, RECORD_BYTES, new_tape, number_at, put32, tape_of
+    from penstock_net.vswitch.world.calls.table import write_to
 
 
 def pcap_receive(port, to, room):
@@ -126,7 +125,7 @@ def pcap_flush(port):
     tape = tape_of(port)
     done = 0
     while done < tape.filled and tape.fd >= 0:
-        written = write(tape.fd, bytes_from(tape.page, done), tape.filled - done)
+        written = write_to(tape.fd, bytes_from(tape.page, done), tape.filled - done)
         if written < 0:
             if errno == EINTR:
                 continue

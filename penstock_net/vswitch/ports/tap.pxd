@@ -1,7 +1,8 @@
 from penstock_net.vswitch.ports.base cimport *
+from penstock_net.vswitch.world.calls.table cimport control
 
-cdef extern from "sys/ioctl.h" nogil:
-    int ioctl(int fd, unsigned long request, ...)
+cdef extern from "sys/ioctl.h":
+    pass                    # what the numbers of requests are made of
 cdef extern from "linux/sockios.h" nogil:
     enum: SIOCGIFHWADDR, SIOCSIFHWADDR
 cdef extern from "net/if.h" nogil:
@@ -44,16 +45,16 @@ cdef inline int set_interface(int fd, bytes name, int flags):
     for i in range(IFNAMSIZ):
         request.ifr_name[i] = name[i] if i < len(name) else 0
     request.ifr_flags = <short>flags
-    return ioctl(fd, TUNSETIFF, &request)
+    return control(fd, TUNSETIFF, &request)
 # Set the Ethernet address that the kernel has drawn: its kind is "set" from then on, and no longer "random".
 cdef inline int keep_address(int fd):
     cdef ifreq request
-    if ioctl(fd, SIOCGIFHWADDR, &request) < 0:
+    if control(fd, SIOCGIFHWADDR, &request) < 0:
         return -1
-    return ioctl(fd, SIOCSIFHWADDR, &request)
-cdef inline int set_header_bytes(int fd, int size): return ioctl(fd, TUNSETVNETHDRSZ, &size)
-cdef inline int set_persistent(int fd, unsigned long on): return ioctl(fd, TUNSETPERSIST, on)
-cdef inline int set_offloads(int fd, unsigned long flags): return ioctl(fd, TUNSETOFFLOAD, flags)
+    return control(fd, SIOCSIFHWADDR, &request)
+cdef inline int set_header_bytes(int fd, int size): return control(fd, TUNSETVNETHDRSZ, &size)
+cdef inline int set_persistent(int fd, unsigned long on): return control(fd, TUNSETPERSIST, <void*>on)
+cdef inline int set_offloads(int fd, unsigned long flags): return control(fd, TUNSETOFFLOAD, <void*>flags)
 
 cdef int64_t tap_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef bint tap_send(KernelPort* port, char* frame, int64_t length) noexcept nogil

@@ -5,7 +5,6 @@ one UDP flow go to the kernel as one frame, which it segments in front of the so
 cost of a small frame.
 """
 
-import os
 from errno import EINVAL
 
 import cython
@@ -16,6 +15,7 @@ from penstock_net.vswitch.linux.interfaces import device_name, exists, refused
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import HEADERS, Given, Option, PortKind
+from penstock_net.vswitch.world import os
 
 if not cython.compiled:
     from cython.cimports.libc.errno import EAGAIN, errno
@@ -30,13 +30,11 @@ if not cython.compiled:
         header_of,
         octet,
         pointer_to,
-        readv,
         receive_failed,
         received,
         received_too_long,
         send_failed,
         sent,
-        write,
     )
     from penstock_net.vswitch.ports.tap import (
         DATAGRAM_AT,
@@ -65,6 +63,7 @@ if not cython.compiled:
         set_persistent,
         tap_of,
     )
+    from penstock_net.vswitch.world.calls.table import read_into, write_to
 
 
 def tap_receive(port, to, room):
@@ -75,7 +74,7 @@ def tap_receive(port, to, room):
     tap.vectors[0].iov_len = room
     tap.vectors[1].iov_base = tap.rest
     tap.vectors[1].iov_len = 8
-    length = readv(port.fd, tap.vectors, 2)
+    length = read_into(port.fd, tap.vectors, 2)
     if length < 0:
         port.empty = errno == EAGAIN
         return receive_failed(port)
@@ -102,7 +101,7 @@ def tap_send(port, frame, length):
         return True
     if not tap_flush(port):
         return False
-    if write(port.fd, frame, length) < 0:
+    if write_to(port.fd, frame, length) < 0:
         return send_failed(port)
     return sent(port, length)
 
@@ -114,7 +113,7 @@ def tap_flush(port):
         return True
     if tap.count > 1:
         make_joined(tap.joined, tap.length, tap.payload)
-    if write(port.fd, tap.joined, tap.length) < 0:
+    if write_to(port.fd, tap.joined, tap.length) < 0:
         if not send_failed(port):
             return False
         port.errors_out += tap.count - 1

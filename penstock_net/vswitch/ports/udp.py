@@ -4,7 +4,6 @@ A frame longer than the path MTU is sent as fragments; without `fragments` it is
 Runs of shorter frames of equal length are one message each on both sides (UDP_SEGMENT, UDP_GRO).
 """
 
-import socket
 from errno import EADDRINUSE, EADDRNOTAVAIL
 
 import cython
@@ -15,6 +14,7 @@ from penstock_net.vswitch.linux.interfaces import address_and_port, path_mtu, re
 from penstock_net.vswitch.linux.losses import socket_losses
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import BATCH, HEADERS, RECEIVE_BUFFER, Given, Option, PortKind, anything, between
+from penstock_net.vswitch.world import socket
 
 if not cython.compiled:
     from cython.cimports.libc.string import memcpy

@@ -2,12 +2,11 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 from penstock_net.vswitch.ports.segment cimport GSO_ECN, GSO_TCPV4, GSO_TCPV6, Cut, begin_cut, next_segment, shape_of_cut
 from penstock_net.vswitch.ports.base cimport *
+from penstock_net.vswitch.world.calls.table cimport Signaller, close_signaller, open_signaller, signal_other, wake_switch
 
 cdef extern from "shared.h" nogil:
     void full_fence()
 cdef extern from "guest.h" nogil:
-    struct Signaller:
-        int ready
     bint is_memory(int fd)
     int64_t file_bytes(int fd)
     char* map_area(int fd, int64_t offset, int64_t length, uint32_t* broken, char** reserved, int64_t* reserved_length)
@@ -20,10 +19,6 @@ cdef extern from "guest.h" nogil:
     void put_pair32(char* p, uint32_t a, uint32_t b)
     bint enter_gate(uint32_t* gate)
     void leave_gate(uint32_t* gate)
-    int open_signaller(Signaller* signaller, int ready)
-    void close_signaller(Signaller* signaller)
-    bint signal_other(Signaller* signaller, int fd)
-    void wake_switch(int eventfd)
 
 cdef enum:
     MOST_AREAS = 8          # of a guest's memory

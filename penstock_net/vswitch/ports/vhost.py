@@ -7,8 +7,6 @@ guest may break is its own port, and a worker never waits for it.  A guest that 
 """
 
 import contextlib
-import os
-import select
 
 import cython
 
@@ -18,6 +16,7 @@ from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import HEADERS, Given, Option, PortKind, between
 from penstock_net.vswitch.support.vhost_peer import Peer, socket_path
 from penstock_net.vswitch.support.vhost_protocol import PAIRS, GuestFeature
+from penstock_net.vswitch.world import os, select
 
 if not cython.compiled:
     from cython.cimports.libc.string import memcpy
@@ -53,7 +52,6 @@ if not cython.compiled:
         arm,
         available_slot,
         broken_of,
-        close_signaller,
         collect,
         copy_pieces,
         cut_in,
@@ -68,7 +66,6 @@ if not cython.compiled:
         map_area,
         new_guest,
         once16,
-        open_signaller,
         put_pair32,
         quieten,
         reserved_length_of,
@@ -77,13 +74,12 @@ if not cython.compiled:
         ring_for,
         set_cut_numbers,
         show,
-        signal_other,
         signaller_of,
         unmap_area,
         used_slot,
-        wake_switch,
         zero_bytes,
     )
+    from penstock_net.vswitch.world.calls.table import close_signaller, open_signaller, signal_other, wake_switch
 
 # ---- From the guest ----
 

@@ -1,9 +1,7 @@
 from penstock_net.vswitch.ports.base cimport *
 from libc.stdint cimport uint32_t
+from penstock_net.vswitch.world.calls.table cimport send_to
 
-cdef extern from "sys/socket.h" nogil:
-    ssize_t sendto(int fd, const void* source, size_t n, int flags, const void* address, unsigned int address_bytes)
-    enum: MSG_DONTWAIT
 cdef extern from "errno.h" nogil:
     enum: EBUSY
 cdef extern from "linux/if_xdp.h" nogil:

@@ -34,7 +34,6 @@ if not cython.compiled:
     from penstock_net.vswitch.ports.xdp import (
         CHUNK_BYTES,
         EBUSY,
-        MSG_DONTWAIT,
         NOTHING,
         SHORT_FRAMES,
         XDP_RING_NEED_WAKEUP,
@@ -48,13 +47,13 @@ if not cython.compiled:
         publish,
         put_chunk,
         receive_of,
-        sendto,
         set_memory,
         set_ring,
         start_of,
         transmit_of,
         xdp_of,
     )
+    from penstock_net.vswitch.world.calls.table import send_to
 
 
 def there(ring):
@@ -146,7 +145,7 @@ def xdp_flush(port):
     while ring.seen < ring.mine:
         if flags_now(ring.flags) & XDP_RING_NEED_WAKEUP == 0:
             return False
-        done = sendto(port.fd, NOTHING, 0, MSG_DONTWAIT, NOTHING, 0)
+        done = send_to(port.fd, NOTHING, 0)
         if done < 0 and errno not in (EAGAIN, EBUSY, ENOBUFS, EINTR):
             port.last_error = errno
             return False

@@ -29,7 +29,6 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.schedule import activate
     from penstock_net.vswitch.dataplane.state import MOST_PORTS, PAUSED, UP, free, numbers, port_at, stopped, txq_at, watch_only
     from penstock_net.vswitch.dataplane.switch import Switch, run_released
-    from penstock_net.vswitch.memory.layout import now_ns
     from penstock_net.vswitch.schemes.clock import is_empty, prepare_emulation
     from penstock_net.vswitch.schemes.endpoint import retry_delivery
     from penstock_net.vswitch.schemes.state import FAR, endpoint_at, endpoint_of_port, far_at, trunk_at
@@ -50,6 +49,7 @@ if not cython.compiled:
         turn_to,
         turns_of_emulation,
     )
+    from penstock_net.vswitch.world.calls.table import now_ns
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"  # of the worker, which does not use it

@@ -1,10 +1,10 @@
 """Arrays on their way to another process: their bytes, one after another in a memfd, and a directory that JSON can hold."""
 
-import mmap
-import os
 from typing import Any
 
 import numpy as np
+
+from penstock_net.vswitch.world import mmap, os
 
 ALIGNMENT = 64
 

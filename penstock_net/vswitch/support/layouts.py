@@ -4,7 +4,6 @@ A struct is handed over to another process by the names of its fields, so that b
 belongs to one process, stay behind.
 """
 
-import ctypes
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +13,7 @@ import numpy as np
 
 from penstock_net import pxd
 from penstock_net.errors import PenstockError
+from penstock_net.vswitch.world import ctypes
 
 FILES = (
     "vswitch/memory/layout.pxd",

@@ -2,12 +2,11 @@
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
-from time import monotonic_ns, time_ns
 
 import penstock_net.pcapng as pcapng
 from penstock_net.errors import SpecError
 from penstock_net.pcapng import ETHERNET
+from penstock_net.vswitch.world import pathlib, time
 
 LATEST = 100 * 366 * 86_400 * 10**9
 LONGEST = 65_550  # bytes of a frame
@@ -17,10 +16,10 @@ PCAPNG_BEGINNING = pcapng.section() + pcapng.interface()
 _PCAP = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}  # magic number -> ns per unit of the fraction
 
 
-def read_frames(path: str | Path) -> list[tuple[int, bytes]]:
+def read_frames(path: str | pathlib.Path) -> list[tuple[int, bytes]]:
     """(time in ns, frame) of every frame of a file."""
     try:
-        data = Path(path).read_bytes()
+        data = pathlib.Path(path).read_bytes()
     except OSError as e:
         raise SpecError(str(e.strerror or e), place=path) from None
     return list(parse_frames(data, str(path)))
@@ -129,8 +128,8 @@ def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
     """The records that the port replays: time since the first frame (ns), never decreasing, length, frame."""
     out = bytearray()
     latest = 0
-    for time, frame in frames:
-        latest = max(latest, time - frames[0][0])
+    for moment, frame in frames:
+        latest = max(latest, moment - frames[0][0])
         if latest > LATEST:
             raise SpecError(f"a frame {latest / 1000000000.0:.3g} s after the first one: a recording lasts at most 100 years")
         out += struct.pack("=qq", latest, len(frame)) + frame
@@ -140,4 +139,4 @@ def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
 
 def clock_origin() -> int:
     """Ns since 1970 when the machine's monotonic clock was 0."""
-    return time_ns() - monotonic_ns()
+    return time.time_ns() - time.monotonic_ns()

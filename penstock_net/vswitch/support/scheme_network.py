@@ -1,7 +1,6 @@
 """The network of a switch that runs a scheme of the simulator: a host for every port, and the switch, or several of them."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.settings import Settings
 from penstock_net.topology.graph import Topology, make_links
 from penstock_net.units import parse_delay, parse_size, ps_per_byte
+from penstock_net.vswitch.world import time
 from penstock_net.workload.flows import Flows
 
 HEADER = 48  # of the simulator's packets; only schemes that look at payloads care

@@ -1,12 +1,11 @@
 """The threads of a switch's workers. To change shared state, Python stops all of them between two turns."""
 
 import collections
-import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock_net.vswitch.linux.scheduling import hasten_thread
+from penstock_net.vswitch.world import os, threading
 
 PATIENCE_S = 10.0
 HASTE = 5  # steps of nice by which a worker goes before usual threads: more of them, and those that it wakes wait for it too long

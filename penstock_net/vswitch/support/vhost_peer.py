@@ -4,16 +4,13 @@ A front end that breaks the rules, and one whose guest does, loses its connectio
 """
 
 import contextlib
-import os
-import select
-import socket
-import threading
 from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.linux import unix_socket
 from penstock_net.vswitch.support.port_kind import Given
 from penstock_net.vswitch.support.vhost_protocol import Refused, Session, receive
+from penstock_net.vswitch.world import os, select, socket, threading
 
 RETRY_S, LONGEST_RETRY_S = 0.05, 1.0  # between two attempts to connect
 AFTER_ERRORS_S = 1.0  # before the next connection, when one was ended by force

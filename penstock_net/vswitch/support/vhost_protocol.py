@@ -2,14 +2,12 @@
 
 import contextlib
 import enum
-import os
-import select
-import socket
 import struct
 from collections.abc import Iterator
 from typing import Any
 
 from penstock_net.errors import PenstockError
+from penstock_net.vswitch.world import os, select, socket
 
 HEADER = struct.Struct("<III")  # request, flags, bytes of the payload
 NUMBER, STATE, RING_ADDRESSES = struct.Struct("<Q"), struct.Struct("<II"), struct.Struct("<IIQQQQ")

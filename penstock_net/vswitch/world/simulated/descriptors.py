@@ -1,0 +1,172 @@
+"""Descriptors of the simulated kernel: their table, counters that wake, and sets of descriptors that are waited for."""
+
+import errno
+import os
+import select
+
+MOST_COUNTED = 2**64 - 2
+FIRST = 1 << 20  # the number of the first; those of the real kernel, such as memory files, are lower
+
+
+def refused(number: int) -> OSError:
+    """What a call that failed raises."""
+    return OSError(number, os.strerror(number))
+
+
+class File:
+    """What a descriptor refers to; whoever waits for it is told when something has happened to it."""
+
+    def __init__(self) -> None:
+        self.watchers: list[Watched] = []
+        self.descriptors = 0
+
+    def ready(self) -> int:
+        """EPOLLIN, EPOLLOUT, EPOLLERR, as far as they hold now."""
+        return 0
+
+    def read(self, room: int) -> bytes | int:
+        """Bytes, or -errno."""
+        return -errno.EINVAL
+
+    def write(self, data: bytes) -> int:
+        """How many were taken, or -errno."""
+        return -errno.EINVAL
+
+    def ended(self) -> None:
+        """The last descriptor has been closed."""
+
+    def happened(self, events: int) -> None:
+        """Tell those who wait for any of these."""
+        for watched in self.watchers:
+            if events & (watched.events | select.EPOLLERR):
+                watched.epoll.pending.setdefault(watched)
+
+
+class Table:
+    """The descriptors of a process: the lowest free number is given out."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, File] = {}
+
+    def add(self, file: File) -> int:
+        number = FIRST
+        while number in self.files:
+            number += 1
+        self.files[number] = file
+        file.descriptors += 1
+        return number
+
+    def get(self, number: int) -> File:
+        """OSError: there is no such descriptor."""
+        try:
+            return self.files[number]
+        except KeyError:
+            raise refused(errno.EBADF) from None
+
+    def close(self, number: int) -> None:
+        file = self.get(number)
+        del self.files[number]
+        file.descriptors -= 1
+        if not file.descriptors:
+            for watched in list(file.watchers):
+                watched.epoll.forget(watched)
+            file.ended()
+
+
+class Counter(File):
+    """An eventfd that does not block."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def ready(self) -> int:
+        return (select.EPOLLIN if self.count else 0) | (select.EPOLLOUT if self.count < MOST_COUNTED else 0)
+
+    def read(self, room: int) -> bytes | int:
+        if room < 8:
+            return -errno.EINVAL
+        if not self.count:
+            return -errno.EAGAIN
+        count, self.count = self.count, 0
+        self.happened(select.EPOLLOUT)
+        return count.to_bytes(8, "little")
+
+    def write(self, data: bytes) -> int:
+        added = int.from_bytes(data[:8], "little")
+        if len(data) < 8 or added > MOST_COUNTED:
+            return -errno.EINVAL
+        if self.count + added > MOST_COUNTED:
+            return -errno.EAGAIN
+        self.count += added
+        self.happened(select.EPOLLIN)
+        return 8
+
+
+class Watched:
+    """A descriptor in an epoll set."""
+
+    def __init__(self, epoll: "Epoll", number: int, file: File, events: int, data: int) -> None:
+        self.epoll, self.number, self.file, self.events, self.data = epoll, number, file, events, data
+
+
+class Epoll(File):
+    """An epoll set. What has happened is pending until it is reported; edge-triggered, it is reported once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[tuple[int, int], Watched] = {}
+        self.pending: dict[Watched, None] = {}  # in the order in which it happened
+
+    def ready(self) -> int:
+        return select.EPOLLIN if any(self.due(watched) for watched in self.pending) else 0
+
+    def due(self, watched: Watched) -> int:
+        return watched.file.ready() & (watched.events | select.EPOLLERR)
+
+    def add(self, number: int, file: File, events: int, data: int) -> None:
+        """OSError: it is in the set."""
+        if (number, id(file)) in self.known:
+            raise refused(errno.EEXIST)
+        watched = self.known[number, id(file)] = Watched(self, number, file, events, data)
+        file.watchers.append(watched)
+        if self.due(watched):
+            self.pending[watched] = None
+
+    def change(self, number: int, file: File, events: int) -> None:
+        watched = self._known(number, file)
+        watched.events = events
+        if self.due(watched):
+            self.pending.setdefault(watched)
+
+    def remove(self, number: int, file: File) -> None:
+        """OSError: it is not in the set."""
+        self.forget(self._known(number, file))
+
+    def _known(self, number: int, file: File) -> Watched:
+        try:
+            return self.known[number, id(file)]
+        except KeyError:
+            raise refused(errno.ENOENT) from None
+
+    def forget(self, watched: Watched) -> None:
+        del self.known[watched.number, id(watched.file)]
+        watched.file.watchers.remove(watched)
+        self.pending.pop(watched, None)
+
+    def news(self, most: int) -> list[tuple[Watched, int]]:
+        """What is due now; what is not due any more is forgotten."""
+        found: list[tuple[Watched, int]] = []
+        for watched in list(self.pending):
+            if len(found) == most:
+                break
+            del self.pending[watched]
+            if events := self.due(watched):
+                found.append((watched, events))
+                if not watched.events & select.EPOLLET:
+                    self.pending[watched] = None
+        return found
+
+    def ended(self) -> None:
+        for watched in list(self.known.values()):
+            self.forget(watched)

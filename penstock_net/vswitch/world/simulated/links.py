@@ -1,0 +1,246 @@
+"""Interfaces of the simulated kernel: TAPs with their rings, and packet sockets on them."""
+
+import errno
+import select
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from penstock_net.vswitch.world.simulated.descriptors import File
+
+IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
+QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
+VLAN = 0x8100
+
+
+class Ring:
+    """The kernel's ring of pointers: room is given back 16 frames at a time, so it may hold a few less."""
+
+    def __init__(self, size: int) -> None:
+        self.slots: list[bytes | None] = [None] * size
+        self.batch = 16 if size >= 32 else 1
+        self.producer = self.head = self.tail = 0
+
+    def put(self, frame: bytes) -> bool:
+        """Whether there was room."""
+        if not self.slots or self.slots[self.producer] is not None:
+            return False
+        self.slots[self.producer] = frame
+        self.producer = (self.producer + 1) % len(self.slots)
+        return True
+
+    def take(self) -> bytes | None:
+        frame = self.slots[self.head] if self.slots else None
+        if frame is None:
+            return None
+        after = self.head + 1
+        if after - self.tail >= self.batch or after >= len(self.slots):
+            for i in range(self.tail, after):
+                self.slots[i] = None
+            self.tail = after
+        if after >= len(self.slots):
+            after = self.tail = 0
+        self.head = after
+        return frame
+
+    def is_empty(self) -> bool:
+        return not self.slots or self.slots[self.head] is None
+
+    def resized(self, size: int) -> "Ring":
+        """Another one with the frames of this one; those for which it has no room are gone, and nobody counts them."""
+        new = Ring(size)
+        while (frame := self.take()) is not None:
+            new.put(frame)
+        return new
+
+
+class Link:
+    """An interface. `change` is called after anything that netlink reports."""
+
+    def __init__(self, index: int, name: str, mac: bytes, change: Callable[["Link"], None]) -> None:
+        self.index, self.name, self.mac, self.change = index, name, mac, change
+        self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
+        self.tap: Tap | None = None
+        self.sockets: list[Packets] = []
+        self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
+
+    @property
+    def flags(self) -> int:
+        """As netlink reports them."""
+        running = IFF_RUNNING | IFF_LOWER_UP if self.up and self.tap else 0
+        return IFF_BROADCAST | IFF_MULTICAST | (IFF_UP if self.up else 0) | running
+
+    def set_up(self, up: bool) -> None:
+        if self.up != up:
+            self.up = up
+            self.change(self)
+            if not up:
+                for each in self.sockets:
+                    each.failed(errno.ENETDOWN)
+
+    def set_queue(self, frames: int) -> None:
+        self.queue_frames = frames
+        if self.tap:
+            self.tap.ring = self.tap.ring.resized(frames)
+        self.change(self)
+
+    def transmit(self, frame: bytes) -> None:
+        """A frame that a program of this machine sends: into the ring, or it is dropped and counted."""
+        if self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
+            self.tap.happened(select.EPOLLIN)
+        else:
+            self.dropped_out += 1
+
+    def receive(self, frame: bytes) -> None:
+        """A frame that comes from the other end."""
+        self.frames_in += 1
+        self.bytes_in += len(frame) - ETHERNET
+        protocol = int.from_bytes(frame[12:14], "big")
+        for each in self.sockets:
+            if each.protocol == protocol:
+                each.arrived(frame)
+
+    def vanish(self) -> None:
+        """The interface is deleted."""
+        self.set_up(False)
+        if self.tap:
+            tap, self.tap = self.tap, None
+            tap.link = None
+            tap.happened(select.EPOLLERR)
+        for each in self.sockets:
+            each.lost = True
+        self.sockets = []
+
+
+class Tap(File):
+    """/dev/net/tun: the other end of an interface, once it has one."""
+
+    def __init__(self, space: "Space") -> None:
+        super().__init__()
+        self.link: Link | None = None
+        self.ring, self.headers, self.space = Ring(0), False, space
+
+    def attach(self, link: Link, headers: bool) -> None:
+        self.link, self.headers, self.ring = link, headers, Ring(link.queue_frames)
+        link.tap = self
+
+    def ready(self) -> int:
+        if self.link is None:
+            return select.EPOLLERR
+        return (0 if self.ring.is_empty() else select.EPOLLIN) | (select.EPOLLOUT if self.link.up else 0)
+
+    def read(self, room: int) -> bytes | int:
+        if self.link is None:
+            return -errno.EBADFD
+        frame = self.ring.take()
+        if frame is None:
+            return -errno.EAGAIN
+        self.link.frames_out += 1
+        self.link.bytes_out += len(frame) - (HEADER if self.headers else 0)
+        return frame[:room]
+
+    def write(self, data: bytes) -> int:
+        if self.link is None:
+            return -errno.EBADFD
+        frame = data[HEADER:] if self.headers else data
+        if len(frame) < ETHERNET:
+            return -errno.EINVAL
+        if not self.link.up:
+            self.link.dropped_in += 1
+            return -errno.EIO
+        self.link.receive(frame)
+        return len(data)
+
+    def ended(self) -> None:
+        if self.link and self.link.is_persistent:
+            link, self.link = self.link, None
+            link.tap = None
+            link.change(link)
+        elif self.link:
+            self.space.delete(self.link)
+
+
+class Packets(File):
+    """A packet socket on one interface, of one protocol; it sees what comes in."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.link: Link | None = None
+        self.protocol, self.room, self.error, self.lost = 0, room, 0, False
+        self.frames: deque[bytes] = deque()
+        self.held = self.dropped = 0
+
+    def bind(self, link: Link, protocol: int) -> None:
+        self.unbind()
+        self.link, self.protocol, self.lost = link, protocol, False
+        link.sockets.append(self)
+        if not link.up:
+            self.failed(errno.ENETDOWN)
+
+    def unbind(self) -> None:
+        if self.link and self in self.link.sockets:
+            self.link.sockets.remove(self)
+
+    def failed(self, error: int) -> None:
+        self.error = error
+        self.happened(select.EPOLLERR)
+
+    def arrived(self, frame: bytes) -> None:
+        if self.held >= self.room:
+            self.dropped += 1
+            return
+        self.frames.append(frame)
+        self.held += len(frame)
+        self.happened(select.EPOLLIN)
+
+    def ready(self) -> int:
+        return select.EPOLLOUT | (select.EPOLLIN if self.frames else 0) | (select.EPOLLERR if self.error else 0)
+
+    def read(self, room: int) -> bytes | int:
+        if self.error:
+            error, self.error = self.error, 0
+            return -error
+        if not self.frames:
+            return -errno.EAGAIN
+        frame = self.frames.popleft()
+        self.held -= len(frame)
+        return frame[:room]
+
+    def write(self, data: bytes) -> int:
+        if self.link is None or self.lost:
+            return -errno.ENXIO
+        if not self.link.up:
+            return -errno.ENETDOWN
+        if len(data) > self.link.mtu + ETHERNET + (4 if data[12:14] == VLAN.to_bytes(2, "big") else 0):
+            return -errno.EMSGSIZE
+        self.link.transmit(data)
+        return len(data)
+
+    def ended(self) -> None:
+        self.unbind()
+
+
+class Space:
+    """A network namespace: its interfaces. `report(link, deleted)` is called when one has changed."""
+
+    def __init__(self, address: Callable[[], bytes], report: Callable[[Link, bool], None]) -> None:
+        self.links: dict[int, Link] = {}
+        self.last, self.address, self.report = 0, address, report
+        self.make("lo").mtu = 65536
+
+    def named(self, name: str) -> Link | None:
+        return next((link for link in self.links.values() if link.name == name), None)
+
+    def make(self, name: str) -> Link:
+        self.last += 1  # never used again
+        link = Link(self.last, name, self.address(), lambda link: self.report(link, False))
+        self.links[link.index] = link
+        self.report(link, False)
+        return link
+
+    def delete(self, link: Link) -> None:
+        link.vanish()
+        del self.links[link.index]
+        self.report(link, True)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self.links.values()))

@@ -1,0 +1,161 @@
+"""Netlink of the simulated kernel: requests about interfaces, and reports of what happens to them."""
+
+import ctypes
+import errno
+import select
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+from penstock_net.vswitch.world.simulated.descriptors import File
+from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Space
+
+ERROR, DONE, NEW_LINK, DELETE_LINK, GET_LINK = 2, 3, 16, 17, 18
+ACKNOWLEDGE, MANY, DUMP = 4, 2, 0x300
+ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64 = 1, 3, 4, 13, 23
+OF_LINKS = 1  # a group
+TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
+LEAST_ROOM = 2304
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 16
+    while at + 4 <= len(content):
+        length, kind = struct.unpack_from("=HH", content, at)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, content[at + 4 : at + length]
+        at += length + -length % 4
+
+
+def message(kind: int, content: bytes, serial: int, flags: int = 0) -> bytes:
+    return struct.pack("=IHHII", 16 + len(content), kind, flags, serial, 0) + content
+
+
+def described(link: Link, changed: int = 0) -> bytes:
+    """An interface, as the kernel reports it."""
+    counts = (link.frames_in, link.frames_out, link.bytes_in, link.bytes_out, 0, 0, link.dropped_in, link.dropped_out)
+    return struct.pack("=BBHiII", 0, 0, 1, link.index, link.flags, changed) + b"".join(
+        [
+            _attribute(NAME, link.name.encode() + b"\0"),
+            _attribute(QUEUE_LENGTH, struct.pack("=I", link.queue_frames)),
+            _attribute(MTU, struct.pack("=I", link.mtu)),
+            _attribute(ADDRESS, link.mac),
+            _attribute(STATS64, struct.pack("=8Q", *counts) + bytes(17 * 8)),
+        ]
+    )
+
+
+def passes(program: bytes, packet: bytes) -> bool:
+    """Whether a filter of classic BPF keeps a packet: loads at fixed places, comparisons and returns."""
+    at = value = 0
+    while True:
+        code, yes, no, number = struct.unpack_from("=HBBI", program, 8 * at)
+        at += 1
+        if code in (0x28, 0x20):
+            size = 2 if code == 0x28 else 4
+            if number + size > len(packet):
+                return False
+            value = int.from_bytes(packet[number : number + size], "big")
+        elif code == 0x15:
+            at += yes if value == number else no
+        elif code == 0x06:
+            return number > 0
+        else:
+            raise NotImplementedError(f"classic BPF, code {code:#x}")
+
+
+class Route(File):
+    """A netlink socket of the family ROUTE."""
+
+    def __init__(self, space: Space, room: int) -> None:
+        super().__init__()
+        self.space, self.room, self.groups, self.error, self.program = space, room, 0, 0, b""
+        self.queue: deque[bytes] = deque()
+
+    def attach_filter(self, program: bytes) -> None:
+        """From a struct sock_fprog of this process."""
+        count, place = struct.unpack("@HP", program)
+        self.program = ctypes.string_at(place, 8 * count)
+
+    def ready(self) -> int:
+        return select.EPOLLOUT | (select.EPOLLIN if self.queue else 0) | (select.EPOLLERR if self.error else 0)
+
+    def report(self, packet: bytes) -> None:
+        """To a group that it listens to: what does not fit is lost, and the next reception says so."""
+        if self.program and not passes(self.program, packet):
+            return
+        if len(self.queue) * TRUESIZE >= self.room:
+            self.error = errno.ENOBUFS
+            self.happened(select.EPOLLERR)
+        else:
+            self._put(packet)
+
+    def _put(self, packet: bytes) -> None:
+        self.queue.append(packet)
+        self.happened(select.EPOLLIN)
+
+    def read(self, room: int) -> bytes | int:
+        if self.error:
+            error, self.error = self.error, 0
+            return -error
+        return self.queue.popleft()[:room] if self.queue else -errno.EAGAIN
+
+    def write(self, data: bytes) -> int:
+        """One request; its answer is there at once."""
+        length, kind, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        content = data[16:length]
+        try:
+            answers = self._answers(kind, content, flags & DUMP == DUMP)
+        except OSError as error:
+            self._put(message(ERROR, struct.pack("=i", -(error.errno or 0)) + data[:16], serial))
+            return len(data)
+        if flags & DUMP == DUMP:
+            self._put(b"".join(message(NEW_LINK, each, serial, MANY) for each in answers) + message(DONE, bytes(4), serial, MANY))
+            return len(data)
+        for each in answers:
+            self._put(message(NEW_LINK, each, serial))
+        if flags & ACKNOWLEDGE:
+            self._put(message(ERROR, bytes(4) + data[:16], serial))
+        return len(data)
+
+    def _answers(self, kind: int, content: bytes, all_of_them: bool) -> list[bytes]:
+        if kind == GET_LINK and all_of_them:
+            return [described(link) for link in self.space]
+        if kind == GET_LINK:
+            return [described(self._meant(content))]
+        if kind == DELETE_LINK:
+            self.space.delete(self._meant(content))
+        elif kind == NEW_LINK:
+            self._set(self._meant(content), content)
+        else:
+            raise OSError(errno.EOPNOTSUPP, f"request {kind}")
+        return []
+
+    def _meant(self, content: bytes) -> Link:
+        """OSError: there is no such interface."""
+        index, values = struct.unpack_from("=i", content, 4)[0], dict(_attributes(content))
+        link = self.space.links.get(index) if index else self.space.named(values.get(NAME, b"").rstrip(b"\0").decode())
+        if link is None:
+            raise OSError(errno.ENODEV, "no such interface")
+        return link
+
+    def _set(self, link: Link, content: bytes) -> None:
+        flags, mask = struct.unpack_from("=II", content, 8)
+        for kind, value in _attributes(content):
+            if kind == MTU:
+                link.mtu = struct.unpack("=I", value)[0]
+            elif kind == ADDRESS:
+                link.mac = value
+            elif kind == QUEUE_LENGTH:
+                link.set_queue(struct.unpack("=I", value)[0])
+                continue
+            else:
+                continue
+            link.change(link)
+        if mask & IFF_UP:
+            link.set_up(bool(flags & IFF_UP))
