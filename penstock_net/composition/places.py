@@ -212,11 +212,17 @@ def check_counting(parts: list[Part]) -> None:
     counting = next((part for part in parts if part.counts_packets), None)
     for part in parts[counting.index + 1 :] if counting else ():
         if found := sorted(part.hooks & {"on_send", "admit"}):
-            rule = f"{counting.name} counts packets as they are, and {part.name} may change or refuse them after that ({found[0]})"
+            rule = (
+                f"{counting.name} counts packets as they are, and {part.name} may change or refuse them after that ({found[0]})"
+            )
             raise SchemeError(rule, remedy=f"name {counting.name} last")
     for part in parts if counting else ():
-        if part.sets_priority and counting.evaluate(counting.declared.fabric.get("priorities", 0)) and "classes" not in part.declared.fabric:
-            rule = f"{counting.name} counts the packets of each priority as their flows have it, and {part.name} gives packets others"
+        if (
+            part.sets_priority
+            and counting.evaluate(counting.declared.fabric.get("priorities", 0))
+            and "classes" not in part.declared.fabric
+        ):
+            rule = f"{counting.name} counts packets by the priority of their flow, and {part.name} gives them others"
             raise SchemeError(rule, remedy="leave one of them out")
 
 

@@ -7,8 +7,8 @@ many have been freed, CF; the receiver counts RCC as packets come, and RCF once 
 
 * CF_Update, 8 B for each channel whose count has changed: RCF, at most one in `cf_spacing` bytes of the line.  It is sent again
   after `cf_refresh`, a few times if nothing changes, as it may have been lost
-* CC_Update, a control frame, at multiples of `cc_timer` while credits are out: CC.  What the receiver has counted less was lost on
-  the wire with its packets, so that much is freed
+* CC_Update, a control frame, at multiples of `cc_timer` while credits are out: CC.  What the receiver has counted less was lost
+  on the wire with its packets, so that much is freed
 
 Counters have 20 bits, and wrap.  With `vcs` above 1 each priority of flows is a channel, with a queue at every egress and NIC, or
 each class of links where a part such as valiant chooses queues by these; else a link is one channel.  `pool` credits of a
@@ -59,13 +59,21 @@ node_state = {
 }
 parameters = {
     "vcs": ("int32 1..8", 1, "virtual channels: priorities of flows with credits of their own; 1 = a link is one"),
-    "credit": ("bytes 32..65536", 128, "bytes of a credit (128 B, or the largest that the sender supports and the receiver's cell)"),
+    "credit": (
+        "bytes 32..65536",
+        128,
+        "bytes of a credit (128 B, or the largest that the sender supports and the receiver's cell)",
+    ),
     "overhead": ("int32 -16..127", 0, "bytes counted for each packet beside its own"),
     "limit": ("int32 0..1048575", 0, "credits of each channel; 0 = what it needs for the rate of its link"),
     "limits": ("int64[8] 0..1048575", [], "of each channel from 0 on; 0 or none given = limit"),
     "port_limit": ("int32 0..1048575", 0, "credits of all channels of a link together; 0 = no limit but theirs"),
     "pool": ("int32 0..1048575", 0, "credits of a link that its channels share, beside their own"),
-    "sharing": ("choice static dynamic", "static", "a channel may have pool_most of them, or 2^pool_share of what is free of them"),
+    "sharing": (
+        "choice static dynamic",
+        "static",
+        "a channel may have pool_most of them, or 2^pool_share of what is free of them",
+    ),
     "pool_most": ("int32 0..1048575", 0, "with static: 0 = all"),
     "pool_share": ("int32 -7..7", 0, "with dynamic: the exponent"),
     "cf_spacing": ("bytes 800..1000000", 6400, "bytes of line between two CF_Updates of a link at least"),
@@ -110,8 +118,8 @@ def channel_at(cbfc, node, slot, vc) -> channel:
 
 
 def needed(cbfc, port, outward, forwards):
-    """Credits with which one channel has a link for itself: that of a port's packets, or of its neighbour's; whether the node that
-    gets them forwards them."""
+    """Credits with which one channel has a link for itself: that of a port's packets, or of its neighbour's; whether the node
+    that gets them forwards them."""
     full = cbfc.at.world.quantum
     gap = port.ps_per_byte if outward else port.peer_ps_per_byte
     back = port.peer_ps_per_byte if outward else port.ps_per_byte

@@ -124,7 +124,9 @@ def check_reserved(settings: Settings, composition: Composition, sim: Simulation
             state = sim.scheme_state(part.name, topo.hosts + i, -1)
             if state and state["lacking"]:
                 rule = f"a full packet takes {state['lacking']} credits, and a channel has fewer: nothing could be sent"
-                raise SpecError(rule, path=f"{part.name}.limit", remedy=f"give it at least {state['lacking']}, 0 for what its link needs")
+                raise SpecError(
+                    rule, path=f"{part.name}.limit", remedy=f"give it at least {state['lacking']}, 0 for what its link needs"
+                )
             if state and size and state["reserved"] > size and not composition.unbounded:
                 name, links = topo.names[topo.hosts + i], int(topo.port_count[topo.hosts + i])
                 rule = f"{part.name} reserves {format_size(state['reserved'])} of {name} for its {links} links, each for itself"

@@ -25,7 +25,7 @@ class Sender:
     CF: int = 0
 
     @property
-    def CU(self):  # noqa: N802 (the specification's name)
+    def CU(self):
         return (self.CC - self.CF) % WRAP
 
     def may_send(self, k):

@@ -6,17 +6,19 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 import pytest
-from helpers import DATA, EVERYTHING, US, acted, check_bad, check_threads, network, rows_of
+from helpers import DATA, EVERYTHING, US, acted, check_alone, check_bad, check_threads, network, planted, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import cbfc
 
 from penstock_net.composition import parse
 from penstock_net.errors import SchemeError, SpecError
+from penstock_net.sim.builder import build, compose
 from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.settings import Settings
 from penstock_net.sim.simulate import simulate
 from penstock_net.topology import Topology, behind_vswitches, dragonfly, fat_tree, leaf_spine, make_links, star
-from penstock_net.workload import flow_list
+from penstock_net.workload import Flows, flow_list
 
 HEADER = 48
 SWITCH = 2  # of two hosts and one switch
@@ -29,13 +31,13 @@ def two_hosts(gaps, delays, loss=0.0, buffer=10_000_000):
     return Topology("file", 2, 1, links, np.array([buffer]), names, np.array([0, 0, 1], dtype=np.int8), {})
 
 
-def hop_by_hop(packets, size, gaps, delays, limits, spacing, **more):
+def hop_by_hop(packets, size, gaps, delays, limits, spacing, scheme="cbfc", **more):
     """-> times at which packets of one flow that nobody answers leave the first host, and the switch."""
     topo = two_hosts(gaps, delays)
     host = HostConfig(mtu=size - HEADER, header=HEADER)
     flow = {"src": 0, "dst": 1, "bytes": packets * (size - HEADER), "open_loop": True}
     parameters = {"limit": limits, "cf_spacing": f"{spacing}B", "cc_timer": 0, **more}
-    run = simulate(topo, flow_list(topo, [flow]), parse("cbfc", parameters), host=host, measure=EVERYTHING)
+    run = simulate(topo, flow_list(topo, [flow]), parse(scheme, parameters), host=host, measure=EVERYTHING)
     rows = [row for row in rows_of(run) if row.node == SWITCH and row.kind == DATA]
     took = delays[0] + size * gaps[0]
     return [row.at - took for row in rows if row.event == "enqueue"], [row.at for row in rows if row.event == "dequeue"]
@@ -50,16 +52,16 @@ def model(packets, size, gaps, delays, limits, spacing, **mistake):
 
 
 def test_the_dialogue_of_three_packets():
-    """100 Gbit/s, 1 us, 4160 B: 33 credits, .3328 us.  Of 99 credits three packets go; the first has left the switch at 1.6656, its
-    CF_Update of .00064 arrives at 2.66624, and with it the fourth leaves.  Those behind it follow a packet later each."""
+    """100 Gbit/s, 1 us, 4160 B: 33 credits, .3328 us.  Of 99 credits three packets go; the first has left the switch at 1.6656,
+    its CF_Update of .00064 arrives at 2.66624, and with it the fourth leaves.  Those behind it follow a packet later each."""
     left, forwarded = hop_by_hop(6, 4160, (80, 80), (US, US), 99, 800)
     assert left == [0, 332_800, 665_600, 2_666_240, 2_999_040, 3_331_840]
     assert forwarded == [time + 1_332_800 for time in left]
 
 
 def test_the_dialogue_with_the_default_spacing():
-    """The second CF_Update waits until 6400 B, .512 us, have passed since the first one; it tells of the second packet only, since the
-    third has just 0.1536 us to go, and the third one follows .512 us later."""
+    """The second CF_Update waits until 6400 B, .512 us, have passed since the first one; it tells of the second packet only, since
+    the third has just 0.1536 us to go, and the third one follows .512 us later."""
     left, _ = hop_by_hop(6, 4160, (80, 80), (US, US), 99, 6400)
     assert left == [0, 332_800, 665_600, 2_666_240, 3_178_240, 3_690_240]
 
@@ -114,16 +116,37 @@ def test_the_planted_mistakes_are_mistakes():
     assert all(hop_by_hop(**case) == model(**case) for case in CASES)
 
 
+# in the scheme itself: what is right, what is wrong
+PLANTED = {
+    "free as a packet begins to leave": (
+        "egress.until = node.now + ceil(pkt.size * port.ps_per_byte)",
+        "egress.until = node.now",
+    ),
+    "no spacing": ("when = max(end.earliest, when)", "when = max(node.now, when)"),
+    "rounded down": ("size + cbfc.overhead + cbfc.credit - 1, 1)", "size + cbfc.overhead, cbfc.credit)"),
+    "a credit too many": ("    if after <= limit:", "    if after <= limit + cost(cbfc, 1048):"),
+    "a whole frame for an update": ("frame.size = SET * (changed if changed > 0 else cbfc.vcs)", "frame.size = 64"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_mistakes_planted_in_the_scheme_are_found(mistake, tmp_path):
+    name = planted(tmp_path, "cbfc", *PLANTED[mistake])
+    assert any(hop_by_hop(**case, scheme=name, unchecked=True) != model(**case) for case in CASES)
+
+
+def test_a_lone_flow_is_ideal():
+    check_alone("cbfc", {"cc_timer": 0})
+    check_alone("cbfc", {"cc_timer": 0, "vcs": 2})
+
+
 # ---- law 1: no credits beyond the limit, and no drop ----
 
 
 def reserved(topo, name, parameters=None, host=None):
     """The buffers that a scheme reserves, as it is refused with less."""
     small = dataclasses.replace(topo, buffer_bytes=np.full(topo.switches, 10**9))
-    from penstock_net.sim.builder import build, compose
-    from penstock_net.sim.settings import Settings
-    from penstock_net.workload import Flows
-
     given = Settings(small, Flows.none(), parse(name, parameters), host=host or HostConfig(), duration_ps=1)
     made = compose(given)
     sim = build(given, made)
@@ -191,7 +214,9 @@ def any_network(draw):
 @settings(max_examples=25, deadline=None)
 @given(any_network(), st.data())
 def test_random_traffic_loses_nothing_and_stays_within_its_credits(topo, data):
-    limit, credit, overhead = (data.draw(numbers) for numbers in (st.integers(20, 80), st.sampled_from([64, 128, 256]), st.integers(-16, 127)))
+    limit, credit, overhead = (
+        data.draw(numbers) for numbers in (st.integers(20, 80), st.sampled_from([64, 128, 256]), st.integers(-16, 127))
+    )
     parameters = {"limit": limit + 20, "credit": f"{credit}B", "overhead": overhead, "cf_spacing": "800B"}
     hosts = st.integers(0, topo.hosts - 1)
     items = data.draw(st.lists(st.tuples(hosts, hosts, st.integers(1, 30_000), st.integers(0, 3000)), min_size=1, max_size=20))
@@ -223,8 +248,12 @@ def test_a_channel_has_at_least_the_throughput_of_the_closed_form(limit, delay, 
     times = hop_by_hop(300, size, (80, 80), (delay, 1000) if receiver == "switch" else (1000, delay), max(limits), spacing)
     assert np.diff(times[0]).max() == 80 * size  # with credits in plenty: line rate
     expected = cbfc.throughput(80, delay, limit, size, 80 * size if receiver == "switch" else 0, spacing=spacing)
-    run = simulate(topo, flow_list(topo, [flow]), parse("cbfc", {"limit": limit, "cf_spacing": f"{spacing}B"}), host=host, measure=EVERYTHING)
-    rows = [row.at for row in rows_of(run) if row.node == SWITCH and row.event == ("enqueue" if receiver == "switch" else "dequeue")]
+    run = simulate(
+        topo, flow_list(topo, [flow]), parse("cbfc", {"limit": limit, "cf_spacing": f"{spacing}B"}), host=host, measure=EVERYTHING
+    )
+    rows = [
+        row.at for row in rows_of(run) if row.node == SWITCH and row.event == ("enqueue" if receiver == "switch" else "dequeue")
+    ]
     reached = 80 * size * 200 / (rows[-1] - rows[-201])
     short = 2 * 1000 + 2 * 80 * size + 81 * spacing  # what the other hop, of the same limit, may cost
     assert reached >= min(expected, limit // cbfc.cost(size) * 80 * size / short) * 0.999
@@ -272,7 +301,9 @@ def test_without_cc_updates_three_losses_stop_a_channel_for_good_and_with_them_n
 def test_lost_updates_repair_themselves():
     topo = star(hosts=5)
     run = simulate(topo, crowd(topo), parse("cbfc", {"limit": 30}), control_loss=0.3)
-    assert run.summary["flows_finished"] == 4 and set(run.ports["drop_reason"].drop_nulls().str.split(":").list.first()) == {"link loss"}
+    assert run.summary["flows_finished"] == 4 and set(run.ports["drop_reason"].drop_nulls().str.split(":").list.first()) == {
+        "link loss"
+    }
 
 
 # ---- law 5: channels share nothing ----
@@ -294,7 +325,9 @@ def test_a_channel_that_is_stuck_takes_nothing_from_another():
 
 def counted(start, **more):
     topo = leaf_spine(hosts=8, tors=2, spines=2)
-    run = simulate(topo, crowd(topo, 100_000), parse("cbfc", {"start": start, "limit": 40, **more}), measure=Measure(pauses=True), **LOSSY)
+    run = simulate(
+        topo, crowd(topo, 100_000), parse("cbfc", {"start": start, "limit": 40, **more}), measure=Measure(pauses=True), **LOSSY
+    )
     return [frame.write_csv() for frame in (run.flows, run.ports, run.pauses)]
 
 
@@ -339,7 +372,9 @@ def test_what_two_channels_may_have_of_a_pool(parameters):
 # ---- with others ----
 
 
-@pytest.mark.parametrize("name", ["dcqcn", "hpcc", "swift", "uec", "timely", "powertcp", "bfc", "spray", "dqa", "dctcp", "window_cap"])
+@pytest.mark.parametrize(
+    "name", ["dcqcn", "hpcc", "swift", "uec", "timely", "powertcp", "bfc", "spray", "dqa", "dctcp", "window_cap"]
+)
 def test_it_takes_the_place_of_pfc_under_any_transport(name):
     scheme = parse(f"{name}+cbfc")
     assert "pfc" not in scheme.parts and "cbfc" in scheme.parts

@@ -1,4 +1,4 @@
-"""Packets that do not simply arrive: lost on the wire, at a switch that cuts through, or at a host where a scheme looks at them."""
+"""Packets that do not simply arrive: lost, at a switch that cuts through, or at a host whose schemes look at them."""
 
 import cython
 
