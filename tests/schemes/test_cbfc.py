@@ -60,8 +60,8 @@ def test_the_dialogue_of_three_packets():
 
 
 def test_the_dialogue_with_the_default_spacing():
-    """The second CF_Update waits until 6400 B, .512 us, have passed since the first one; it tells of the second packet only, since
-    the third has just 0.1536 us to go, and the third one follows .512 us later."""
+    """The second CF_Update waits until 6400 B, .512 us, have passed since the first one; it tells of the second packet
+    only, since the third has 0.1536 us to go, and the third one follows .512 us later."""
     left, _ = hop_by_hop(6, 4160, (80, 80), (US, US), 99, 6400)
     assert left == [0, 332_800, 665_600, 2_666_240, 3_178_240, 3_690_240]
 
