@@ -210,18 +210,17 @@ def check_dropping(parts: list[Part]) -> None:
 def check_counting(parts: list[Part]) -> None:
     """SchemeError: a part counts packets as they are sent and stored, and another one may change or refuse them after that."""
     counting = next((part for part in parts if part.counts_packets), None)
-    for part in parts[counting.index + 1 :] if counting else ():
+    if not counting:
+        return
+    for part in parts[counting.index + 1 :]:
         if found := sorted(part.hooks & {"on_send", "admit"}):
             rule = (
                 f"{counting.name} counts packets as they are, and {part.name} may change or refuse them after that ({found[0]})"
             )
             raise SchemeError(rule, remedy=f"name {counting.name} last")
-    for part in parts if counting else ():
-        if (
-            part.sets_priority
-            and counting.evaluate(counting.declared.fabric.get("priorities", 0))
-            and "classes" not in part.declared.fabric
-        ):
+    by_priority = counting.evaluate(counting.declared.fabric.get("priorities", 0))
+    for part in parts if by_priority else ():
+        if part.sets_priority and "classes" not in part.declared.fabric:
             rule = f"{counting.name} counts packets by the priority of their flow, and {part.name} gives them others"
             raise SchemeError(rule, remedy="leave one of them out")
 
