@@ -43,7 +43,7 @@ COLUMNS = {
         Step("It is put on the link", LINE, ("send",)),
     ],
     "receiving host": [
-        Step("It arrives, unless the link loses it", ARRIVALS, ("arrive", "accept"), ("on_drop",)),
+        Step("It arrives, unless the link loses it", ARRIVALS, ("arrive", "accept"), ("on_drop", "on_arrival")),
         Step("Data is accepted", RECEIVER, ("receive_data",), ("on_data",)),
         Step("The last byte: the flow is received", RECEIVER, ("record_arrival",)),
         Step("The packet becomes its own ACK", RECEIVER, ("acknowledge",)),

@@ -367,7 +367,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     parameters = dict(parameters or {})
     options = _options(parameters)
     made = scheme if isinstance(scheme, Scheme) else _composed(str(scheme), parameters)
-    parts = {name: dict(values) for name, values in made.parts.items()}
+    parts = {name: dict(values) for name, values in made.parts.items() if name not in _replaced(made)}
     host = dict(made.host)
     own = _assign_all(f'scheme "{made.name}"', parts, host, _alone(made), parameters)
     _check_order(parts)
@@ -376,6 +376,12 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     if not made.unusual:
         _check_sense(made)
     return made
+
+
+def _replaced(scheme: Scheme) -> set[str]:
+    """Parts that were only included, which another part makes needless."""
+    named = {name.partition(":")[0] for name in names_of(scheme.name)}
+    return {other for part in scheme.parts for other in declared(part).fabric.get("replaces", "").split()} - named
 
 
 def _options(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,7 @@ HOOKS: dict[str, Hook] = {
         {**AT_HOST, "queue": "the packet has arrived"},
         "host",
     ),
+    "on_arrival": Hook("node port pkt", "host", "", "always", "", "", AT_HOST, "never"),
     "on_flow_timer": Hook("node incoming", "host", real_switch="host"),
     "on_drop": Hook(
         "node port pkt",

@@ -56,6 +56,11 @@ class Part:
         """Whether packets that its flows may send wait at the ports of hosts, where it admits and ranks them, too."""
         return self.evaluate(self.declared.fabric.get("nic_order", 0)) == QUEUED
 
+    @property
+    def counts_packets(self) -> bool:
+        """Whether it counts packets at both ends of each link: also those that wait at hosts."""
+        return bool(self.evaluate(self.declared.fabric.get("counts_packets", 0)))
+
     def called(self, control: int) -> list[tuple[str, bool, bool, int]]:
         """Its hooks that events call: name, whether at hosts, at switches, and the place in a table.
 
@@ -63,7 +68,7 @@ class Part:
         """
         place = {"frame": control + self.index, "scheme": self.index, "": 0}
         found = [(name, HOOKS[name]) for name in sorted(self.hooks) if HOOKS[name].at]
-        queued = QUEUING if self.queues_at_hosts else set()
+        queued = QUEUING if self.queues_at_hosts else {"on_dequeue"} if self.counts_packets else set()
         return [(name, hook.at != "switch" or name in queued, hook.at != "host", place[hook.by]) for name, hook in found]
 
     def evaluate(self, expression: str | int, **more: int) -> int:
@@ -122,6 +127,8 @@ class Composition:
     rank_at: int  # where packets have what ranking needs; 0: none are ranked
     own_answers: str  # the first part whose receivers answer each packet themselves; "": none
     each_acked: str  # the first part whose senders need an acknowledgement of each packet; "": none
+    counts_packets: str  # the first part that counts packets at both ends of each link; "": none
+    counts_by_port: str  # the same, if it knows nothing of acknowledgements that hosts queue as data
     answer_at: int = 0  # where packets have what acknowledgements say of their receivers; 0: nowhere
 
     def with_answers(self, size: int) -> "Composition":
@@ -200,6 +207,24 @@ def check_dropping(parts: list[Part]) -> None:
         raise SchemeError(rule, remedy=f"leave their priorities out of {keeping}.lossless, or give {dropping} none to drop")
 
 
+def check_counting(parts: list[Part]) -> None:
+    """SchemeError: a part counts packets as they are sent and stored, and another one may change or refuse them after that."""
+    counting = next((part for part in parts if part.counts_packets), None)
+    if not counting:
+        return
+    for part in parts[counting.index + 1 :]:
+        if found := sorted(part.hooks & {"on_send", "admit"}):
+            rule = (
+                f"{counting.name} counts packets as they are, and {part.name} may change or refuse them after that ({found[0]})"
+            )
+            raise SchemeError(rule, remedy=f"name {counting.name} last")
+    by_priority = counting.evaluate(counting.declared.fabric.get("priorities", 0))
+    for part in parts if by_priority else ():
+        if part.sets_priority and "classes" not in part.declared.fabric:
+            rule = f"{counting.name} counts packets by the priority of their flow, and {part.name} gives them others"
+            raise SchemeError(rule, remedy="leave one of them out")
+
+
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
     """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
 
@@ -212,6 +237,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     check_choices(parts)
     check_trimming(parts)
     check_dropping(parts)
+    check_counting(parts)
     sizes, rank_at = placed(parts, core)
     ask = partial(requested, parts)
     by_destination = bool(ask("nic_by_destination"))
@@ -253,6 +279,8 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         rank_at=rank_at,
         own_answers=first_asking(parts, "own_answers"),
         each_acked=first_asking(parts, "each_acked"),
+        counts_packets=first_asking(parts, "counts_packets"),
+        counts_by_port=first_asking(parts, "counts_by_port"),
     )
 
 

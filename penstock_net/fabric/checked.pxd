@@ -135,8 +135,8 @@ cdef inline Packet* g_frame(Guard* guard, int line, Packet* pkt, int kind) noexc
     g_need(guard, line, pkt.kind == kind, FAULT_NOT_FRAME, 0, 0)
     return pkt
 cdef inline int64_t g_size(Guard* guard, int line, Packet* pkt, int64_t size) noexcept nogil:
-    """A new size of a packet, which can only grow."""
-    return g_fit16(guard, line, g_least(guard, line, size, pkt.size))
+    """A new size of a packet, which can only grow; a control frame may be as short as an ordered set, 8 B."""
+    return g_fit16(guard, line, g_least(guard, line, size, 8 if pkt.kind > ACK else pkt.size))
 cdef inline int g_kind(Guard* guard, int line, Node* node, int64_t kind) noexcept nogil:
     g_need(guard, line, CONTROL <= kind < CONTROL + node.worker.world.scheme_count, FAULT_KIND, kind, 0)
     return <int>kind

@@ -38,6 +38,7 @@ def compose(settings: Settings) -> Composition:
     check_buffers(settings, made)
     check_priorities(settings, made)
     check_links(settings, made)
+    check_counting(settings, made)
     check_turns(settings, made)
     check_paths(settings, made)
     check_limits(settings, made)
@@ -57,6 +58,7 @@ def build(settings: Settings, composition: Composition, ahead: Lookahead | None 
     given["flow_limit"] = min(given["flow_limit"], SLOTS // given["flow_parts"])
     sim = Simulation(network(settings, composition, ahead), given, composition)
     check_headroom(settings, composition, sim)
+    check_reserved(settings, composition, sim)
     return sim
 
 
@@ -113,6 +115,25 @@ def check_headroom(settings: Settings, composition: Composition, sim: Simulation
                 )
 
 
+def check_reserved(settings: Settings, composition: Composition, sim: Simulation) -> None:
+    """SpecError if what a scheme reserves of a buffer for each link is more than there is, or too little for a packet."""
+    topo = settings.topo
+    for part in composition.parts:
+        names = {field.name for field in part.declared.state["node"].fields}
+        for i, size in enumerate(topo.buffer_bytes.tolist() if {"reserved", "lacking"} <= names else ()):
+            state = sim.scheme_state(part.name, topo.hosts + i, -1)
+            if state and state["lacking"]:
+                rule = f"a full packet takes {state['lacking']} credits, and a channel has fewer: nothing could be sent"
+                raise SpecError(
+                    rule, path=f"{part.name}.limit", remedy=f"give it at least {state['lacking']}, 0 for what its link needs"
+                )
+            if state and size and state["reserved"] > size and not composition.unbounded:
+                name, links = topo.names[topo.hosts + i], int(topo.port_count[topo.hosts + i])
+                rule = f"{part.name} reserves {format_size(state['reserved'])} of {name} for its {links} links, each for itself"
+                remedy = "give it more buffer, or less to each link (docs/schemes.md)"
+                raise SpecError(rule, path="topology.buffer", value=format_size(size), remedy=remedy)
+
+
 def check_priorities(settings: Settings, composition: Composition) -> None:
     """SpecError if a flow has a priority for which a scheme that pauses single priorities has no queue."""
     count = composition.priorities
@@ -121,6 +142,18 @@ def check_priorities(settings: Settings, composition: Composition) -> None:
         rule = f"the scheme has {count} priorities, so it must be below {count}"
         remedy = "give the scheme more of them, or the flows a higher one"
         raise SpecError(rule, path="workload.priority", value=lowest, remedy=remedy)
+
+
+def check_counting(settings: Settings, composition: Composition) -> None:
+    """SpecError if packets are counted at both ends of links, and one of them does not take part, or cannot."""
+    name = composition.counts_packets
+    if name and settings.plain_switches.any():
+        rule = f"{name} is of both ends of a link, and these switches would give nothing back"
+        raise SpecError(rule, path="scheme.plain_switches", remedy="leave it out")
+    if composition.counts_by_port and settings.host.ack_priority == "data":
+        rule = f"{name} does not see acknowledgements that wait at a host while its links are one channel each"
+        remedy = 'give it a channel for each priority (vcs), or leave host.ack_priority = "control"'
+        raise SpecError(rule, path="host.ack_priority", value="data", remedy=remedy)
 
 
 def check_links(settings: Settings, composition: Composition) -> None:

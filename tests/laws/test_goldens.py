@@ -80,6 +80,10 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "bfc:pyrrha_ns3_kept": ("bfc:pyrrha_ns3_kept", {}, ""),
     **{f"bfc {name}": ("bfc", {"queues": 4, "assignment": name}, "") for name in ASSIGNMENTS},
     "bfc+backdraft": ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, SERVERS),
+    "cbfc": ("cbfc", {"limit": 40}, ""),
+    "cbfc lossy": ("cbfc", {"cc_timer": "20us"}, LOSSY),
+    "cbfc channels": ("cbfc", {"vcs": 3, "limit": 20, "pool": 60, "sharing": "dynamic", "pool_share": -1}, PRIORITIES),
+    "dcqcn+cbfc": ("dcqcn+cbfc", MARKS, ""),
     "dcqcn": ("dcqcn", MARKS, ""),
     "dcqcn:default": ("dcqcn:default", {**MARKS, **DUE}, ""),
     "dcqcn window": ("dcqcn", {**MARKS, "window": True, "increase_interval": "5us", "fast_recovery": 2, "g": 0.1}, ""),
@@ -241,6 +245,10 @@ GOLDEN = {
     "bfc stochastic": "91be4ef4edf84274",
     "bfc single": "a6024709d2953b07",
     "bfc+backdraft": "a92990ded90adb28",
+    "cbfc": "8cbc28ef5262c0bf",
+    "cbfc lossy": "ce8cc273607818f0",
+    "cbfc channels": "57098e9e6d03f33d",
+    "dcqcn+cbfc": "0e05f47886eee2e6",
     "dcqcn": "62ad698e3cf392f5",
     "dcqcn:default": "bd1a2e01f6421313",
     "dcqcn window": "9514cfd07f8c1e2e",
@@ -414,7 +422,7 @@ def run_of(name: str):
     topo = network(where)
     flows = crowd(topo)
     if PRIORITIES in where:
-        flows = prioritised(flows, next(value for key, value in parameters.items() if key.endswith("priorities")))
+        flows = prioritised(flows, next(value for key, value in parameters.items() if key.endswith(("priorities", "vcs"))))
     settings = {
         "host": hosts_under(scheme, rto="200us"),
         "max_time_ps": 2 * 10**10,

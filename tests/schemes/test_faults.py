@@ -144,6 +144,7 @@ TRANSPORT = {
         ("send_with_data(node, me.far, new_frame(node, me.at.kind, 1))", "INDEX", ""),
     ],
     "on_control": [],
+    "on_arrival": [("me.out = queue_at(port, me.far).bytes", "INDEX", "queue")],
     "on_flow_timer": [
         ("my_node(me, node).table[me.far] = 1", "INDEX", "range"),
         ("rank_incoming(node, incoming, node.now * me.big)", "OVERFLOW", "fit"),

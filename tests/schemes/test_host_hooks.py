@@ -201,3 +201,19 @@ def test_interpreted_equals_compiled(name):
     done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps(cases), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
+
+
+# ---- hosts that look at what arrives ----
+
+
+@pytest.mark.parametrize("acks,expected", [("control", (60, 0)), ("data", (60, 60))])
+def test_a_scheme_sees_every_packet_that_arrives_at_a_host(acks, expected):
+    """Data, and acknowledgements that are queued as data; no control frames, and nothing that the link has lost."""
+    topo = star(hosts=2)
+    made = run("arrivals", topo, [[0, 1, 60_000, "1us"]], host=HostConfig(ack_priority=acks))
+    marks = {node: made.ports.filter(pl.col("node") == node)["ecn_marks"].item() for node in (0, 1)}
+    assert (marks[1], marks[0]) == expected
+    lossy = run("arrivals", topo.with_loss(0.1), [{"src": 0, "dst": 1, "bytes": 600_000, "open_loop": True}])
+    arrived = lossy.ports.filter(pl.col("node") == 1)["ecn_marks"].item()
+    lost = lossy.ports["drops"].sum()
+    assert lost > 50 and arrived + lost == 600

@@ -77,6 +77,8 @@ CASES = [
     ("bfc", {"queues": 6, "classes": 2}, lambda d: d["pauses_sent"] > 0),
     ("bfc_tofino2", {"queues": 6, "recirculated": 0.5, "headers": 64}, lambda d: d["pauses_sent"] > 0),
     ("bfc+window_cap", {"nic_pauses": False, "plain_switches": "*0"}, lambda d: d["pauses_sent"] > 0),
+    ("cbfc", {"limit": 20}, lambda d: d["control_bytes"] > 1000),
+    ("cbfc", {"limit": 20, "vcs": 3, "pool": 10, "sharing": "dynamic", "cc_timer": "10us"}, lambda d: d["control_bytes"] > 1000),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     (
         "pfc",
@@ -241,7 +243,7 @@ def test_interpreted_equals_compiled_on_any_threads(interpreted, scheme, paramet
     assert interpreted(cases) == json.loads(json.dumps(compiled))
 
 
-FAILING = ["fifo", "bfc", "pfc", "floodgate", "pfc_tagged", "pfabric", "ideal_fq+srf", "hpcc+recovery:perfect"]
+FAILING = ["fifo", "bfc", "pfc", "cbfc", "floodgate", "pfc_tagged", "pfabric", "ideal_fq+srf", "hpcc+recovery:perfect"]
 
 
 @pytest.mark.parametrize("scheme", FAILING)

@@ -68,6 +68,7 @@ if not cython.compiled:
         set_rate,
         stopped_queues_of,
         totals_of,
+        watch_hosts,
     )
     from penstock_net.sim.core.pointers import (
         add_hook,
@@ -183,10 +184,9 @@ class Simulation:
                 node.buffer_size = shape["buffers"][number - world.host_count]
         for a, slot_a, b, slot_b, ps_per_byte, delay, near, loss, control_loss, label in shape["links"]:
             link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near)
-            set_loss(port_at(node_at(world, a), slot_a), loss, control_loss)
-            set_loss(port_at(node_at(world, b), slot_b), loss, control_loss)
             up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
             for end, slot, sign in ((a, slot_a, 1), (b, slot_b, -1)):
+                set_loss(port_at(node_at(world, end), slot), loss, control_loss)
                 port_at(node_at(world, end), slot).up = sign * up
                 port_at(node_at(world, end), slot).label = label
         self.set_workers(shape["workers"], settings["flow_limit"], settings["flow_parts"], sizes)
@@ -197,6 +197,7 @@ class Simulation:
             add_ranking(world)
         for part in composition.parts:
             self.install(part)
+        watch_hosts(world)
         if world.sample:
             for number in range(world.node_count):
                 self.begin_sampling(number)

@@ -17,6 +17,7 @@ cdef void own_scheduling(World* world) noexcept
 cdef void set_rate(World* world, Node* node, Port* port, double ps_per_byte) noexcept
 cdef void link(World* world, int a, int slot_a, int b, int slot_b, double ps_per_byte, int64_t delay, int near) noexcept
 cdef void set_loss(Port* port, int64_t loss, int64_t control_loss) noexcept
+cdef void watch_hosts(World* world) noexcept
 cdef void cut(World* world, Node* node, int slot) noexcept
 cdef void end_pauses(Node* node, Port* port) noexcept
 cdef void lose(Node* node, Port* port, Packet* pkt) noexcept

@@ -186,6 +186,15 @@ def set_loss(port, loss, control_loss):
     port.watched |= control_loss
 
 
+def watch_hosts(world):
+    """Have what arrives at hosts looked at before it is handled, where a scheme wants to."""
+    if host_ops(world).on_arrival:
+        for number in range(world.host_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port_at(node, slot).watched = 1
+
+
 def cut(world, node, slot):
     """Drop the packets on the wire towards a port whose link goes down."""
     port = port_at(node, slot)

@@ -1,11 +1,11 @@
-"""Packets that do not simply arrive: lost on the wire, or at a switch that cuts through."""
+"""Packets that do not simply arrive: lost, at a switch that cuts through, or at a host whose schemes look at them."""
 
 import cython
 
 if not cython.compiled:
     from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import draw
-    from penstock_net.fabric.state import ACK, DROP_LOSS, NOT_ROUTED, RANDOM_LOSS
+    from penstock_net.fabric.state import ACK, DATA_LANE, DROP_LOSS, NOT_ROUTED, RANDOM_LOSS
     from penstock_net.sim.core.cutthrough import complete_later, forward_header, is_forwarded, rest_of, store
 
 
@@ -33,6 +33,11 @@ def stops(node, port, pkt):
     if port.control_loss and lost(node, port, pkt):
         drop(node, port, pkt, DROP_LOSS)
         return True
+    if node.is_host and pkt.lane == DATA_LANE:
+        hook = node.ops.on_arrival
+        while hook:
+            hook.call(hook.me, node, port, pkt)
+            hook = hook.next
     if rest:
         node.hops += 1
         forward_header(node, port, pkt, rest)
