@@ -209,6 +209,12 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "uec:default": ("uec:default", {}, ""),
     "uec:nscc": ("uec:nscc+reps", {"trim.depth": 20}, ""),
     "uec:nscc_htsim": ("uec:nscc_htsim", {"target": "1us", "trim.depth": 30}, ""),
+    "uec:rccc": ("uec:rccc+mixed", {"trim.depth": 10}, ""),
+    "uec:rccc lossy": ("uec:rccc+reps", {"trim.depth": 8}, LOSSY),
+    "uec:rccc_htsim": ("uec:rccc_htsim", {"trim.depth": 12}, ""),
+    "uec:both": ("uec:both+reps", {"trim.depth": 10}, ""),
+    "uec:both_htsim": ("uec:both_htsim", {"trim.depth": 12}, ""),
+    "uec_receiver": ("uec:both+mixed", {"trim.depth": 14, "ack_bytes": "6KB"}, ""),
 }
 GOLDEN = {
     "backdraft": "417e5068f08923e1",
