@@ -17,7 +17,7 @@ have up, relative to down, is the least.
 By itself every packet asks for an answer, and no flow for credit.  Not here: the simulator's receivers behind a slow PCIe bus.
 """
 
-title = "UEC receiver"
+title = "UECReceiver"
 packet_state = {
     "stamp": "time",
     "total": "int64",  # of an ACK: bytes on the wire of all packets that have come

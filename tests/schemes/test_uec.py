@@ -190,16 +190,8 @@ IN_CREDIT = {  # which file, and what is wrong
     "pulls as fast as the line": ("uec_receiver", "PULL_RATE = 0.99", "PULL_RATE = 1.0"),
     "longer pulls": ("uec_receiver", "PULLED = 64", "PULLED = 128"),
     "beyond what is asked": ("uec_receiver", "max(min(PULLED, mine.target - mine.granted), 0)", "PULLED"),
-    "the first asks for ever": (
-        "uec_receiver",
-        "    leave(me, node, incoming)\n    granted = PULLED\n",
-        "    granted = PULLED\n    if which == IDLE:\n        leave(me, node, incoming)\n",
-    ),
-    "nothing for who is content": (
-        "uec_receiver",
-        "    elif which == ASKING or mine.granted",
-        "    elif which == 9 or mine.granted",
-    ),
+    "one pull for each request": ("uec_receiver", "    if mine.target > mine.granted:\n", "    if 0:\n"),
+    "nothing for who is content": ("uec_receiver", "    elif which == ASKING or mine.granted", "    elif 0 and mine.granted"),
     "who is content has all": ("uec_receiver", "< most_of(me, port_at(node, 0)) // QUANTUM", "< 10**9"),
     "any old target": ("uec_receiver", "if carried.target > mine.target:", "if carried.target >= 0:"),
     "whole flows are pulled": ("uec_receiver", "        leave(me, node, incoming)\n        return\n", "        return\n"),
