@@ -23,6 +23,7 @@ HOST = HostConfig(mtu=4086, header=64, ack=64)
 RACK = leaf_spine(hosts=16, tors=2, spines=8)
 ONE = [(1, 0, 400_000, 0)]
 TWO = [(1, 0, 400_000, 0), (2, 0, 400_000, US)]
+SHORT = [(1, 0, 60_000, 0), (2, 0, 60_000, US // 3)]
 SEVEN = [(i, 0, 400_000, (i - 1) * US) for i in range(1, 8)]
 
 
@@ -145,7 +146,7 @@ CREDITS = ["uec:rccc", "uec:rccc_htsim", "uec:both", "uec:both_htsim"]
 
 
 @pytest.mark.parametrize("scheme", ["uec", "uec:nscc_htsim", *CREDITS])
-@pytest.mark.parametrize("flows, target", [(ONE, None), (TWO, None), (TWO, US), (SEVEN, US), (SEVEN, None)])
+@pytest.mark.parametrize("flows, target", [(ONE, None), (TWO, None), (TWO, US), (SEVEN, US), (SEVEN, None), (SHORT, None)])
 def test_as_transcribed(flows, target, scheme):
     made, senders, switch = both(flows, scheme, target)
     assert made.ports["ecn_marks"].sum() == switch.marks
@@ -379,7 +380,7 @@ def in_python(monkeypatch, flows, target, text="", control="nscc", receivers="")
         assert file.pulls == sender.pulls
 
 
-CASES = ((TWO, US), (SEVEN, US), (SEVEN, None))
+CASES = ((TWO, US), (SEVEN, US), (SEVEN, None), (SHORT, None))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES | IN_RECEIVERS)
