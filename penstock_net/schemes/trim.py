@@ -18,6 +18,7 @@ parameters = {
     "unmarked": ("int32 0..1000000", 0, "no packet is marked up to so many left; 0 = a fifth of the queue, rounded up"),
     "marked": ("int32 0..1000000", 0, "every packet is marked beyond so many left; 0 = four fifths of the queue, rounded up"),
     "marks": ("bool", True, "mark packets"),
+    "mark_last": ("bool", True, "at the last switch, too"),
 }
 fabric = {"queues": 2, "reordering": 1, "yields_data": 1, "acts": 0}
 
@@ -69,6 +70,8 @@ def on_dequeue(trim, node, port, queue, pkt):
     mine.until = node.now + whole(pkt.size * port.ps_per_byte)
     left = queue.bytes
     if left <= trim.from_bytes or not trim.marks or pkt.kind != DATA:
+        return
+    if not trim.mark_last and port.peer_node < trim.at.world.host_count:
         return
     chance = ALWAYS
     if left <= trim.to_bytes:

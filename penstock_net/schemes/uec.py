@@ -1,6 +1,7 @@
-"""Ultra Ethernet's transport (UEC specification 1.0, 2025) with its sender-based congestion control, NSCC, as uet-htsim has it.
+"""Ultra Ethernet's transport (UEC specification 1.0, 2025) as uet-htsim has it: windows of senders (NSCC, the default), credit of
+receivers (`uec:rccc`), or both (`uec:both`).
 
-The network has a bandwidth-delay product, BDP, and a round trip R; a is BDP / 150 KB and T, the target delay, 3/4 R.  The
+NSCC.  The network has a bandwidth-delay product, BDP, and a round trip R; a is BDP / 150 KB and T, the target delay, 3/4 R.  The
 window is at most 1.5 BDP of the smallest round trip that the flow has seen, and begins so.  For every ACK of n bytes and delay d:
 
 * unmarked, d >= T: fair increase, by 5 packets a for each window.  d < T: proportional increase, by T - d; or, once a window has
@@ -10,34 +11,28 @@ window is at most 1.5 BDP of the smallest round trip that the flow has seen, and
 * increases are applied every 8 packets, or after R; then 0.15 packets a are added, too
 * quick adapt: looked at once per round trip and T.  If something was cut, or d > 4 T, and less than 1/8 of the largest window has
   arrived in that time, the window becomes what has, and marks are ignored for as many bytes as are in flight then
-* a NACK takes the size of its packet off the window, unless quick adapt acts
+* a NACK takes the size of its packet off the window, unless quick adapt acts, or the last switch cut it and
+  receivers give credit
 
-A receiver answers at once the first packet, what is marked, what asks for it, the end of a gap, and every 16 KB.  An ACK says how
-many bytes have come, which is the first missing packet, and by a bitmap which of 64 have come.  A packet asks for an answer (AR)
-if the window lets no other one go, if it is the last, or is sent again.  A packet that `trim` has cut is answered by a NACK, and
-sent again before new ones.  A timeout, of 15 us and the time of six queues, sends the first packet in flight again.
+RCCC.  A flow asks for credit for all that it has to send, up to 1.5 BDP, with NSCC too up to its window and a packet, less what
+it has; flows of a host that have credit share what they ask for.  `uec_receiver` says what credit is, and what receivers do.
+
+A packet asks for an answer (AR) if window or credit let no other one go, if it is the last, or is sent again.  One that `trim`
+has cut is answered by a NACK, and sent again before new ones.  A timeout, of 15 us and the time of six queues, sends the first
+packet in flight again, whatever the credit.
 
 With `ack_stall`, as in the simulator, a sender may have to wait for its timeout: its last packet did not ask, and the window has
 shrunk below what is in flight, of which the receiver owes no answer.  Without it one packet more is sent, which asks.
-`nscc_htsim` has that, and cuts windows and increments to whole bytes and averages to whole ps.  Not here: RTS frames, which the
-simulator sends if a timeout finds the window full.
+The presets `_htsim` have that, but for RCCC alone, and cut windows and increments to whole bytes, averages and the time that a
+quantum of credit takes to whole ps.  Not here: RTS frames, which the simulator sends if a timeout finds no window or credit.
 
 A flow has one path, unless a load balancer is named: `uec+mixed`, the simulator's default, `uec+reps` or `uec+oblivious`.  The
 window of a flow as results show it is what may be in flight at that moment.
 """
 
 title = "UEC"
-includes = ["trim"]
-packet_state = {
-    "stamp": "time",
-    "total": "int64",  # of an ACK: bytes on the wire of all packets that have come
-    "bits": "mask",  # and which have, from `first` on
-    "first": "int32",
-    "index": "int32",  # the packet's number
-    "asks": "int8",  # AR
-    "again": "int8",  # it had been sent before
-    "cut": "int8",  # of an answer: a NACK
-}
+includes = ["trim", "uec_receiver"]
+packet_state = "uec_receiver"
 flow_state = {
     "out": "mask[32]",  # packets that are neither acknowledged nor to be sent again, by their number modulo RING
     "again": "mask[32]",  # packets to be sent again
@@ -62,21 +57,18 @@ flow_state = {
     "adapt_at": "time",
     "adjusted_at": "time",
     "decreased_at": "time",
-}
-incoming_state = {
-    "arrived": "mask[32]",
-    "cum": "int64",
-    "count": "int64",  # packets
-    "total": "int64",
-    "owed": "int64",  # bytes that have come since the last ACK
-    "asked": "int64",  # a packet with AR came while one before it was missing
+    "credit": "int64",  # as the last packet or answer said
+    "most": "int64",  # for which credit is asked, bytes
+    "owed": "int64",
+    "timeout": "time",
+    "progress_at": "time",
 }
 parameters = {
+    "control": ("choice nscc rccc both", "nscc", "senders' windows, receivers' credit (`uec_receiver.credits`), or both"),
     "target": ("time", 0, "T, target delay; 0 = 3/4 of the base RTT"),
     "reference_bdp": ("bytes 1..1000000000000", "150KB", "bytes for which a is 1"),
     "reference_rtt": ("time 1..1e15", "12us", "T for which the proportional increase is 4 packets a"),
     "fast_below": ("time", "1us", "delay below which windows grow fast"),
-    "ack_bytes": ("bytes 1..1000000000", "16384B", "a receiver answers at least every so many bytes"),
     "rto": ("time", 0, "timeout; 0 = 15 us and six times what a queue of one bandwidth-delay product takes"),
     "truncate": ("bool", False, "windows and increments are whole bytes, averages whole ps"),
     "ack_stall": ("bool", False, "a window that shrinks may leave a sender waiting for its timeout"),
@@ -85,6 +77,32 @@ presets = {
     "default": {"host.rto": "100us"},
     "nscc": {"host.rto": "100us"},
     "nscc_htsim": {"host.rto": "100us", "truncate": True, "ack_stall": True},
+    "rccc": {
+        "host.rto": "100us",
+        "control": "rccc",
+        "uec_receiver.credits": True,
+        "uec_receiver.rates": True,
+        "trim.mark_last": False,
+    },
+    "rccc_htsim": {
+        "host.rto": "100us",
+        "control": "rccc",
+        "uec_receiver.credits": True,
+        "uec_receiver.rates": True,
+        "uec_receiver.whole_ps": True,
+        "trim.mark_last": False,
+        "truncate": True,
+    },
+    "both": {"host.rto": "100us", "control": "both", "uec_receiver.credits": True, "trim.mark_last": False},
+    "both_htsim": {
+        "host.rto": "100us",
+        "control": "both",
+        "uec_receiver.credits": True,
+        "uec_receiver.whole_ps": True,
+        "trim.mark_last": False,
+        "truncate": True,
+        "ack_stall": True,
+    },
 }
 scheme_state = {
     "wire": "int64",
@@ -94,6 +112,8 @@ scheme_state = {
     "eta": "float64",
     "fast": "float64",
     "adjust_bytes": "int64",
+    "windows": "int32",
+    "credits": "int32",
 }
 fabric = {"reordering": 1, "each_acked": 1}
 
@@ -105,6 +125,9 @@ LEAST = 0.5
 GAIN = 0.0125
 GATE = 8.0
 FAR = 4.0
+QUANTUM = 256
+ONLY_RCCC = 1
+PATIENT = 6  # a flow that waits for credit, and for nothing else, waits 2 to the power of this as long
 
 
 def set_up(uec):
@@ -118,6 +141,8 @@ def set_up(uec):
     uec.eta = 0.15 * world.mtu * a
     uec.fast = 0.25 * a
     uec.adjust_bytes = 8 * uec.wire
+    uec.windows = 1 if uec.control != ONLY_RCCC else 0
+    uec.credits = 1 if uec.control > 0 else 0
 
 
 def cut(uec, x: float) -> float:
@@ -127,55 +152,6 @@ def cut(uec, x: float) -> float:
 def size_of(uec, flow, index):
     """Bytes of a packet on the wire."""
     return min(flow.size - index * uec.at.world.mtu, uec.at.world.mtu) + uec.at.world.header
-
-
-# ---- Receivers ----
-
-
-def on_data(uec, node, incoming, pkt):
-    mine = my_incoming(uec, incoming)
-    carried = my_packet(uec, pkt)
-    known = 1 if carried.index < mine.cum or has_bit(mine.arrived, carried.index % RING) else 0
-    if pkt.flags & TRIMMED:
-        carried.cut = 1 - known
-    elif not known and not accept(uec, incoming, pkt):
-        return False
-    mine.owed = 0
-    carried.total = mine.total
-    carried.first = carried.index
-    if not pkt.ecn and not carried.asks:
-        carried.first = max(carried.index - 63, mine.cum + 1)
-    carried.bits = 0
-    if mine.count > mine.cum:
-        word = (carried.first >> 6) % WORDS
-        shift = carried.first & 63
-        carried.bits = mine.arrived[word] >> shift
-        if shift > 0:
-            carried.bits |= (mine.arrived[(word + 1) % WORDS] & (bit(shift) - 1)) << (64 - shift)
-    return True
-
-
-def accept(uec, incoming, pkt):
-    """A packet that is new; returns whether it is answered at once."""
-    mine = my_incoming(uec, incoming)
-    carried = my_packet(uec, pkt)
-    answers = 1 if pkt.ecn or carried.asks or mine.count == 0 or incoming.complete else 0
-    early = mine.count - mine.cum
-    set_bit(mine.arrived, carried.index % RING)
-    mine.count += 1
-    mine.total += pkt.size
-    mine.owed += pkt.size
-    cum = (incoming.expected + uec.at.world.mtu - 1) // uec.at.world.mtu
-    for i in range(mine.cum, cum):
-        clear_bit(mine.arrived, i % RING)
-    mine.cum = cum
-    if mine.count > cum:
-        if carried.asks:
-            mine.asked = 1
-    elif early > 0 and mine.asked:
-        mine.asked = 0
-        return True
-    return 1 if answers or mine.owed >= uec.ack_bytes else 0
 
 
 # ---- Senders: what is sent ----
@@ -190,6 +166,10 @@ def on_start(uec, node, flow, pkt):
     if uec.rto == 0:
         depth = (uec.at.world.bdp + uec.wire - 1) // uec.wire
         flow.rto = 15000000 + whole(6.0 * depth * uec.wire * port_of(flow).ps_per_byte)
+    mine.timeout = flow.rto
+    mine.progress_at = node.now
+    mine.most = whole(mine.largest)
+    mine.credit = mine.most
     permit(uec, flow)
 
 
@@ -199,20 +179,48 @@ def window_of(uec, flow, base) -> float:
 
 
 def permit(uec, flow):
-    """Let the flow send one packet if its window has room for it: one to be sent again, else a new one."""
+    """Let the flow send one packet if window and credit have room for it: one to be sent again, else a new one.
+
+    What credit alone forbids is told to `uec_receiver` by the window: that many bytes below those in flight.
+    """
     mine = my_flow(uec, flow)
-    flow.window = flow.sent - flow.acked
+    flying = flow.sent - flow.acked
+    lacks = 1 if uec.credits and mine.credit <= 0 else 0
+    flow.window = max(flying - 2 * lacks, 0)
     flow.resend = 0
     index = lowest(uec, flow) if mine.count > 0 else flow.sent // uec.at.world.mtu
     if index - mine.cum >= SPAN or (mine.count == 0 and flow.sent >= flow.size):
         return
-    if mine.in_flight + size_of(uec, flow, index) > mine.cwnd:
-        if uec.ack_stall or mine.asked or mine.in_flight >= uec.ack_bytes:
+    if uec.windows and mine.in_flight + size_of(uec, flow, index) > mine.cwnd:
+        if uec.ack_stall or mine.asked or mine.in_flight >= mine.owed:
             return
-    if mine.count > 0:
+    if lacks:
+        flow.window = flying - 1 if mine.count > 0 else flying
+    elif mine.count > 0:
         flow.resend = 1
     else:
         flow.window += 1
+
+
+def target_of(uec, flow, pkt):
+    """Up to where credit is asked for, in quanta."""
+    mine = my_flow(uec, flow)
+    carried = my_packet(uec, pkt)
+    mtu = uec.at.world.mtu
+    left = max(flow.size - flow.sent, 0)
+    asked = left + (left + mtu - 1) // mtu * uec.at.world.header + mine.count * uec.wire
+    if mine.count > 0 and left == 0:
+        last = (flow.size - 1) // mtu
+        if has_bit(mine.again, last % RING):
+            asked -= uec.wire - size_of(uec, flow, last)
+    if uec.windows:
+        asked = min(asked, whole(mine.cwnd) + uec.wire)
+    asked = min(asked, mine.most) - carried.credit
+    if carried.speculates and left > 0:
+        asked = max(asked, uec.wire)
+    if carried.waiting > 1 and asked > 0:
+        asked = asked // carried.waiting
+    return carried.pulled + ((asked + QUANTUM - 1) >> 8)
 
 
 def lowest(uec, flow):
@@ -241,14 +249,11 @@ def choose_packet(uec, node, flow):
 def on_send(uec, node, flow, pkt):
     mine = my_flow(uec, flow)
     carried = my_packet(uec, pkt)
-    index = pkt.seq // uec.at.world.mtu
-    carried.index = index
-    carried.stamp = node.now
-    carried.total = 0
-    carried.bits = 0
-    carried.first = 0
-    carried.cut = 0
-    carried.again = 1 if pkt.flags & RETRANSMITTED else 0
+    index = carried.index
+    mine.owed = carried.owed
+    if uec.credits:
+        mine.credit = carried.credit
+        wait_for(uec, node, flow, pkt)
     mine.in_flight += pkt.size
     set_bit(mine.out, index % RING)
     if carried.again:
@@ -257,8 +262,24 @@ def on_send(uec, node, flow, pkt):
     else:
         clear_bit(mine.twice, index % RING)
         mine.asked = 1 if (flow.sent >= flow.size and mine.count == 0) or mine.in_flight + pkt.size >= mine.cwnd else 0
+    if uec.credits:
+        if not uec.windows and not carried.again:
+            mine.asked = 1 if flow.sent >= flow.size else 0
+        if mine.credit <= 0:
+            mine.asked = 1
+        carried.target = target_of(uec, flow, pkt)
     carried.asks = mine.asked
     permit(uec, flow)
+
+
+def wait_for(uec, node, flow, pkt):
+    """The timeout of the first packet in flight counts from now, not from when the flow began to wait for credit."""
+    mine = my_flow(uec, flow)
+    if flow.sent - pkt.payload <= flow.acked:
+        mine.progress_at = node.now
+        flow.rto = mine.timeout
+    elif mine.in_flight <= 0:
+        flow.rto = mine.timeout + node.now - mine.progress_at
 
 
 # ---- Senders: answers ----
@@ -271,9 +292,9 @@ def on_ack(uec, node, flow, pkt):
     known = 1 if index >= mine.cum and has_bit(mine.out, index % RING) else 0
     timed = 1 if known and has_bit(mine.twice, index % RING) == answer.again else 0
     if answer.cut:
-        forget(uec, flow)
+        forget(uec, node, flow)
         if known:
-            refuse(uec, node, flow, index, timed, node.now - answer.stamp)
+            refuse(uec, node, flow, index, timed, node.now - answer.stamp, answer.far)
     else:
         gained = max(answer.total - mine.total, 0)
         mine.total += gained
@@ -286,10 +307,15 @@ def on_ack(uec, node, flow, pkt):
             delay = measure(uec, flow, node.now - answer.stamp)
             sample = 0.25 * mine.base if not pkt.ecn and delay > uec.t else float(delay)
             smooth(uec, flow, sample)
-        forget(uec, flow)
+        forget(uec, node, flow)
         if answer.bits:
             forget_bits(uec, flow, pkt)
-        react(uec, node, flow, gained, delay, pkt.ecn)
+        if uec.windows:
+            react(uec, node, flow, gained, delay, pkt.ecn)
+    if uec.credits:
+        mine.credit = answer.credit
+        if mine.in_flight <= 0:
+            flow.rto = mine.timeout << PATIENT
     permit(uec, flow)
 
 
@@ -307,7 +333,7 @@ def smooth(uec, flow, sample: float):
     mine.average = cut(uec, GAIN * sample + (1.0 - GAIN) * mine.average)
 
 
-def forget(uec, flow):
+def forget(uec, node, flow):
     """The packets before the first missing one have arrived."""
     mine = my_flow(uec, flow)
     cum = (flow.acked + uec.at.world.mtu - 1) // uec.at.world.mtu
@@ -317,7 +343,10 @@ def forget(uec, flow):
             clear_bit(mine.again, i % RING)
             mine.count -= 1
             mine.in_flight += size_of(uec, flow, i)
-    mine.cum = max(mine.cum, cum)
+    if cum > mine.cum:
+        mine.cum = cum
+        flow.rto = mine.timeout
+        mine.progress_at = node.now
 
 
 def forget_bits(uec, flow, pkt):
@@ -344,7 +373,7 @@ def forget_bits(uec, flow, pkt):
             mine.in_flight += size_of(uec, flow, ((first >> 6) + k << 6) + i)
 
 
-def refuse(uec, node, flow, index, timed, rtt):
+def refuse(uec, node, flow, index, timed, rtt, far):
     """A NACK of a packet in flight."""
     mine = my_flow(uec, flow)
     size = size_of(uec, flow, index)
@@ -354,8 +383,9 @@ def refuse(uec, node, flow, index, timed, rtt):
     smooth(uec, flow, float(uec.at.world.base_rtt))
     mine.trigger = 1
     if not quick_adapt(uec, node, flow, 0, 1):
-        mine.cwnd -= size
-        clamp(uec, flow)
+        if far or not uec.credits:
+            mine.cwnd -= size
+            clamp(uec, flow)
     lose(uec, flow, index)
 
 
@@ -379,6 +409,9 @@ def on_timeout(uec, node, flow):
     if index < end:
         mine.cwnd = max(mine.cwnd - size_of(uec, flow, index), float(uec.wire))
         lose(uec, flow, index)
+    mine.credit = max(mine.credit, 1)
+    mine.progress_at = node.now
+    flow.rto = mine.timeout
     permit(uec, flow)
     try_send(node, flow)
 

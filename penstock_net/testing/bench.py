@@ -97,6 +97,8 @@ RIVALS = (
     "pfc+valiant",
     "pfc+dimension_order",
     "uec+mixed",
+    "uec:rccc+mixed",
+    "uec:both+mixed",
     "ndp+reps",
     "ecn+oblivious",
 )

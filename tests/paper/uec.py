@@ -1,4 +1,5 @@
-"""Ultra Ethernet's transport with its sender-based control, NSCC, around one switch, in the words of its description.
+"""Ultra Ethernet's transport with senders' windows (NSCC), receivers' credit (RCCC) or both, around one switch, in the words of
+its description.
 
 `exact` numbers are floats; else, as in the simulator uet-htsim, windows, increments and the bandwidth-delay product are whole
 numbers, cut at every step.  `as_simulator` marks a packet when its last bit leaves, by what is left then, else when its first
@@ -10,11 +11,12 @@ from dataclasses import dataclass, field
 from heapq import heappop
 from math import ceil
 
-from .one_switch import START, Net, Packet
+from .one_switch import START, TIMER, Net, Packet
 
 ACK = 64
 US = 1_000_000
 BEFORE_ARRIVALS = -1
+QUANTUM = 256
 
 
 class Pipes(Net):
@@ -161,12 +163,15 @@ class Window:
 
 
 class Sender:
-    def __init__(self, net, flow, dst, size, start, constants, stall=True):
+    def __init__(self, net, flow, dst, size, start, constants, stall=True, windows=True, credit=False):
         self.net, self.flow, self.dst, self.size, self.start, self.k = net, flow, dst, size, start, constants
         self.packets = ceil(size / constants.payload)
         self.w, self.next, self.total, self.cum = Window(constants), 0, 0, 0
         self.sent_at, self.asked, self.stall = {}, False, stall
         self.done, self.log, self.acks = None, [], 0
+        self.windows, self.has_credit = windows, credit
+        self.credit = self.most = self.w.maxwnd
+        self.pull, self.speculates, self.pulls = 0, True, []
 
     def begin(self):
         self.net.at(self.start, self, (START, 0), self.line.kick)
@@ -177,7 +182,9 @@ class Sender:
     def backlog(self, _):
         if self.next == self.packets:
             return False
-        fits = self.w.in_flight + self.bytes_of(self.next) <= self.w.cwnd
+        if self.has_credit and self.credit <= 0:
+            return False
+        fits = not self.windows or self.w.in_flight + self.bytes_of(self.next) <= self.w.cwnd
         return fits or (not self.stall and not self.asked and self.w.in_flight < 16_384)
 
     def pick(self, _):
@@ -187,12 +194,36 @@ class Sender:
         self.next += 1
         self.sent_at[n] = self.net.now
         self.w.in_flight += size
-        self.asked = self.next == self.packets or self.w.in_flight + size >= self.w.cwnd
+        self.asked = self.next == self.packets or (self.windows and self.w.in_flight + size >= self.w.cwnd)
+        if self.has_credit:
+            self.credit -= size
+            self.asked = self.asked or self.credit <= 0
         says = {"src": self.number, "ar": self.asked, "ecn": False, "last": self.next == self.packets}
+        says["target"] = self.target()
         return Packet("data", self.flow, n, size, self.dst, says)
+
+    def target(self):
+        """Quanta up to which credit is asked for."""
+        backlog = max(self.size - self.next * self.k.payload, 0) + (self.packets - self.next) * self.k.header
+        wanted = min(backlog, self.w.cwnd + self.k.wire if self.windows else backlog, self.most) - self.credit
+        if self.speculates and backlog:
+            wanted = max(wanted, self.k.wire)
+        return self.pull + ceil(wanted / QUANTUM)
+
+    def answered(self):
+        """Speculation ends, and with it what was left of the first credit."""
+        if self.speculates:
+            self.speculates, self.credit = False, min(self.credit, 0)
 
     def arrive(self, pkt, _):
         now, w, says = self.net.now, self.w, pkt.says
+        if pkt.kind == "pull":
+            self.answered()
+            self.pulls.append((now, says["number"]))
+            self.credit = min(self.credit + QUANTUM * (says["number"] - self.pull), self.most)
+            self.pull = says["number"]
+            self.line.kick()
+            return
         self.acks += 1
         n, self.total = says["total"] - self.total, says["total"]
         w.counted(n)
@@ -203,7 +234,9 @@ class Sender:
         for psn in range(self.cum):
             self.sent_at.pop(psn, None)
         before = w.cwnd
-        w.ack(now, n, d, says["ecn"])
+        if self.windows:
+            w.ack(now, n, d, says["ecn"])
+        self.answered()
         self.log.append((self.acks, now, self.cum, d, says["ecn"], before, w.cwnd))
         if self.cum == self.packets:
             self.done = now
@@ -211,8 +244,11 @@ class Sender:
 
 
 class Receiver:
-    def __init__(self, net):
+    def __init__(self, net, pacer=None):
         self.net, self.answers, self.came, self.total, self.owed = net, deque(), {}, {}, {}
+        self.pacer = pacer
+        if pacer:
+            pacer.owner = self
 
     def backlog(self, _):
         return self.answers
@@ -226,11 +262,60 @@ class Receiver:
         self.came[flow] = self.came.get(flow, 0) + 1  # in order here
         self.total[flow] = self.total.get(flow, 0) + pkt.size
         self.owed[flow] = self.owed.get(flow, 0) + pkt.size
+        if self.pacer:
+            self.pacer.heard(flow, says)
         if says["ecn"] or self.owed[flow] >= 16_384 or first or says["ar"]:
             self.owed[flow] = 0
             answer = {"total": self.total[flow], "cum": self.came[flow], "ecn": says["ecn"]}
             self.answers.append(Packet("ack", flow, pkt.offset, ACK, says["src"], answer))
             self.line.kick()
+
+
+class Pacer:
+    """Pulls of one receiver: flows that ask, in turn; else those that had what they asked for, until `most` beyond it."""
+
+    def __init__(self, net, most, exact, as_simulator):
+        self.net, self.as_simulator = net, as_simulator
+        self.time = net.ps_per_byte * QUANTUM / 0.99 if exact else int(net.ps_per_byte * QUANTUM / 0.99)
+        self.limit = int(most) // QUANTUM
+        self.asking, self.idle, self.target, self.granted, self.source = deque(), deque(), {}, {}, {}
+        self.runs, self.until = False, 0
+
+    def heard(self, flow, says):
+        self.source[flow] = says["src"]
+        self.granted.setdefault(flow, 0)
+        if says["last"] and not self.as_simulator:
+            for flows in (self.asking, self.idle):
+                if flow in flows:
+                    flows.remove(flow)
+        elif says["target"] > self.target.get(flow, 0):
+            self.target[flow] = says["target"]
+            if flow not in self.asking:
+                if not self.as_simulator and flow in self.idle:
+                    self.idle.remove(flow)
+                self.asking.append(flow)
+                if not self.runs:
+                    self.runs = True
+                    self.net.at(max(self.net.now, self.until), self.owner, (TIMER, 0), self.turn)
+
+    def turn(self):
+        self.runs = bool(self.asking or self.idle)
+        if self.asking:
+            flow = self.asking.popleft()
+            quanta = min(64, max(self.target[flow] - self.granted[flow], 0))
+            self.granted[flow] += quanta
+            (self.asking if self.granted[flow] < self.target[flow] else self.idle).append(flow)
+        elif self.idle:
+            flow, quanta = self.idle.popleft(), 64
+            self.granted[flow] += quanta
+            if self.granted[flow] - self.target[flow] < self.limit:
+                self.idle.append(flow)
+        else:
+            return
+        self.owner.answers.append(Packet("pull", flow, 0, ACK, self.source[flow], {"number": self.granted[flow]}))
+        self.owner.line.kick()
+        self.until = self.net.now + int(self.time * (quanta or 4))
+        self.net.at(self.until, self.owner, (TIMER, 0), self.turn)
 
 
 class Switch:
@@ -268,13 +353,14 @@ class Switch:
             self.marks += 1
 
 
-def run(flows, hosts, constants, threshold=24_900, as_simulator=False, stall=True, delay=US):
+def run(flows, hosts, constants, threshold=24_900, as_simulator=False, stall=True, delay=US, windows=True, credit=False):
     """flows: (src, dst, bytes, start), one per sender -> the senders in order, and the switch."""
     net = (Pipes if as_simulator else Net)(constants.ps_per_byte, delay)
-    nodes = [Receiver(net) for _ in range(hosts)]
+    pacer = lambda: Pacer(net, constants.window(constants.R), constants.exact, as_simulator) if credit else None  # noqa: E731
+    nodes = [Receiver(net, pacer()) for _ in range(hosts)]
     senders = []
     for flow, (src, dst, size, start) in enumerate(flows):
-        nodes[src] = Sender(net, flow, dst, size, start, constants, stall)
+        nodes[src] = Sender(net, flow, dst, size, start, constants, stall, windows, credit)
         senders.append(nodes[src])
     switch = Switch(net, hosts, threshold, as_simulator)
     net.connect(switch, nodes)

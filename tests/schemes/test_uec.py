@@ -1,11 +1,13 @@
-"""Ultra Ethernet's transport under NSCC, and trimming: dialogues of the simulator, a transcription beside both, laws, goldens."""
+"""Ultra Ethernet's transport under NSCC, RCCC and both, and trimming: dialogues of the simulator, a transcription beside both,
+laws, goldens."""
 
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, zeros
 from helpers import DATA, EVERYTHING, acted, check_bad, check_threads, rows_of
 from paper import uec
 
@@ -21,14 +23,15 @@ HOST = HostConfig(mtu=4086, header=64, ack=64)
 RACK = leaf_spine(hosts=16, tors=2, spines=8)
 ONE = [(1, 0, 400_000, 0)]
 TWO = [(1, 0, 400_000, 0), (2, 0, 400_000, US)]
+SHORT = [(1, 0, 60_000, 0), (2, 0, 60_000, US // 3)]
 SEVEN = [(i, 0, 400_000, (i - 1) * US) for i in range(1, 8)]
 
 
 # ---- the simulator's dialogues: the transcription, in that simulator's order, has them to the byte and picosecond ----
 
 
-def simulated(flows, target=None):
-    senders, _ = uec.run(flows, 16, uec.Constants(R, target=target), as_simulator=True)
+def simulated(flows, target=None, **more):
+    senders, _ = uec.run(flows, 16, uec.Constants(R, target=target), as_simulator=True, **more)
     return senders
 
 
@@ -93,29 +96,62 @@ def test_quick_adapt_of_seven_flows():
     assert sixth[1:5] == (39_202_240, 6, 22_193_760, True) and sixth[5:] == (175_284, 20_750)
 
 
+UNMARKED = 10**12  # a switch does not mark what leaves for hosts if these give credit
+# number of a pull, when it arrives (ns): one for each packet of the first window, then one for every 64 quanta
+PULLS = [(17, 4_679.36), (33, 5_025.9), (244, 9_369.96), (308, 9_721.62), (372, 11_045.5), (436, 12_369.4), (500, 13_693.3)]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_one_flow_with_credit(windows):
+    (sender,) = simulated(ONE, threshold=UNMARKED, windows=windows, credit=True)
+    assert sender.done == 36_844_000 and sender.acks == 26 and len(sender.pulls) == 59
+    assert [number for _, number in sender.pulls[:5]] == [17, 33, 49, 65, 82]
+    arrived = {number: now / 1000 for now, number in sender.pulls}
+    assert [arrived[number] for number, _ in PULLS] == [pytest.approx(now, abs=0.06) for _, now in PULLS]
+
+
+def test_two_flows_with_credit():
+    senders = simulated(TWO, threshold=UNMARKED, windows=False, credit=True)
+    assert [s.done for s in senders] == [66_060_000, 69_345_760]
+    assert sum(s.acks for s in senders) == 69 and sum(len(s.pulls) for s in senders) == 112
+    gaps = [round(b - a, -4) / US for a, b in pairwise(sorted(now for s in senders for now, _ in s.pulls))]
+    assert set(gaps[:5]) == {0.33, 0.35} and set(gaps[40:60]) == {1.32}
+
+
 # ---- this package beside the transcription, packet by packet ----
+
+
+def settings_of(scheme):
+    """What the transcription is told of a scheme."""
+    control = scheme.partition(":")[2].partition("_")[0]
+    exact, credit = not scheme.endswith("htsim"), control in ("rccc", "both")
+    more = {"stall": scheme.endswith("htsim") and control != "rccc", "windows": control != "rccc", "credit": credit}
+    return exact, more | ({"threshold": UNMARKED} if credit else {})
 
 
 def both(flows, scheme="uec:nscc_htsim", target=None):
     """-> the times at which data left the switch for host 0, and when senders knew the end: of a run, of the transcription."""
-    exact = not scheme.endswith("htsim")
+    exact, more = settings_of(scheme)
     parameters = {"trim.depth": 1000, "trim.unmarked": 6, "trim.marked": 6, "target": f"{target or 0}ps"}
     given = flow_list(RACK, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows])
     made = simulate(RACK, given, parse(scheme, parameters), host=HOST, measure=EVERYTHING)
-    senders, switch = uec.run(flows, 16, uec.Constants(R, target=target, exact=exact), stall=not exact)
+    senders, switch = uec.run(flows, 16, uec.Constants(R, target=target, exact=exact), **more)
     assert made.flows["acked_ns"].to_list() == [pytest.approx(s.done / 1000, abs=1e-6) for s in senders]
     found = [(r.at, r.flow, r.offset // 4086, r.ecn) for r in rows_of(made) if r.kind == DATA and r.event == "dequeue"]
     assert found == switch.out
     return made, senders, switch
 
 
-@pytest.mark.parametrize("scheme", ["uec", "uec:nscc_htsim"])
-@pytest.mark.parametrize("flows, target", [(ONE, None), (TWO, None), (TWO, US), (SEVEN, US), (SEVEN, None)])
+CREDITS = ["uec:rccc", "uec:rccc_htsim", "uec:both", "uec:both_htsim"]
+
+
+@pytest.mark.parametrize("scheme", ["uec", "uec:nscc_htsim", *CREDITS])
+@pytest.mark.parametrize("flows, target", [(ONE, None), (TWO, None), (TWO, US), (SEVEN, US), (SEVEN, None), (SHORT, None)])
 def test_as_transcribed(flows, target, scheme):
     made, senders, switch = both(flows, scheme, target)
     assert made.ports["ecn_marks"].sum() == switch.marks
     answers = made.ports.filter(made.ports["node"] == 0)["tx_bytes"].item()
-    assert answers == 64 * sum(s.acks for s in senders)
+    assert answers == 64 * sum(s.acks + len(s.pulls) for s in senders)
 
 
 MISTAKES = {
@@ -134,9 +170,6 @@ MISTAKES = {
     "quick adapt later": ("FAR = 4.0", "FAR = 30.0"),
     "nothing is ignored": ("            mine.to_ignore = mine.in_flight\n", ""),
     "first window": ("1.5 * cut(uec, base", "1.0 * cut(uec, base"),
-    "an answer for each": ("return 1 if answers or mine.owed >= uec.ack_bytes else 0", "return 1"),
-    "the first one not": ("carried.asks or mine.count == 0 or", "carried.asks or"),
-    "marks wait": ("1 if pkt.ecn or carried.asks or", "1 if carried.asks or"),
     "asks too late": ("mine.in_flight + pkt.size >= mine.cwnd", "mine.in_flight >= mine.cwnd"),
     "one packet more": ("mine.in_flight + size_of(uec, flow, index) > mine.cwnd", "mine.in_flight > mine.cwnd"),
     "adjusts early": ("uec.adjust_bytes = 8 *", "uec.adjust_bytes = 4 *"),
@@ -144,30 +177,32 @@ MISTAKES = {
 }
 
 
-class FileOf(Alone):
-    """The scheme's file as plain Python, for one flow; `bits`: what its masks are handled with."""
-
-    def __init__(self, text, size, target):
-        self.size = size
-        self.incoming = None
-        super().__init__("uec:nscc_htsim", {"target": f"{target or 0}ps"}, text, header=64, base_rtt=R, bdp=116_856)
-
-    def call(self, hook, now=0, pkt=None):
-        if hook == "on_start":
-            self.flow.__dict__.update(size=self.size, rto=0, resend=0, window=0)
-            self.me.at.world.mtu = 4086
-            self.update(
-                TRIMMED=32,
-                RETRANSMITTED=2,
-                has_bit=has_bit,
-                set_bit=set_bit,
-                clear_bit=clear_bit,
-                bit=lambda i: 1 << i,
-                lowest_bit=lambda bits: (bits & -bits).bit_length() - 1,
-                my_incoming=lambda _, i: i,
-            )
-            self["set_up"](self.me)
-        super().call(hook, now, pkt)
+IN_RECEIVERS = {
+    "an answer for each": ("return 1 if answers or mine.owed >= me.ack_bytes else 0", "return 1"),
+    "the first one not": ("carried.asks or mine.count == 0 or", "carried.asks or"),
+    "marks wait": ("1 if pkt.ecn or carried.asks or", "1 if carried.asks or"),
+}
+IN_CREDIT = {  # which file, and what is wrong
+    "speculation goes on": ("uec_receiver", "        mine.credit = min(mine.credit, 0)\n", ""),
+    "packets are free": ("uec_receiver", "mine.credit -= pkt.size", "mine.credit -= 0"),
+    "headers are free": ("uec_receiver", "mine.credit -= pkt.size", "mine.credit -= pkt.size - 64"),
+    "credit without end": ("uec_receiver", "min(mine.credit + QUANTUM * (quanta - mine.pulled), mine.most)", "10**9"),
+    "half a quantum": ("uec_receiver", "QUANTUM * (quanta - mine.pulled)", "128 * (quanta - mine.pulled)"),
+    "pulls as fast as the line": ("uec_receiver", "PULL_RATE = 0.99", "PULL_RATE = 1.0"),
+    "longer pulls": ("uec_receiver", "PULLED = 64", "PULLED = 128"),
+    "beyond what is asked": ("uec_receiver", "max(min(PULLED, mine.target - mine.granted), 0)", "PULLED"),
+    "one pull for each request": ("uec_receiver", "    if mine.target > mine.granted:\n", "    if 0:\n"),
+    "nothing for who is content": ("uec_receiver", "    elif which == ASKING or mine.granted", "    elif 0 and mine.granted"),
+    "who is content has all": ("uec_receiver", "< most_of(me, port_at(node, 0)) // QUANTUM", "< 10**9"),
+    "any old target": ("uec_receiver", "if carried.target > mine.target:", "if carried.target >= 0:"),
+    "whole flows are pulled": ("uec_receiver", "        leave(me, node, incoming)\n        return\n", "        return\n"),
+    "asks for all": ("uec", "min(asked, mine.most) - carried.credit", "asked - carried.credit"),
+    "asks for what it has": ("uec", "min(asked, mine.most) - carried.credit", "min(asked, mine.most)"),
+    "asks for nothing at first": ("uec", "    if carried.speculates and left > 0:", "    if 0:"),
+    "never asks for an answer": ("uec", "        if mine.credit <= 0:\n            mine.asked = 1\n", ""),
+    "sends without credit": ("uec", "lacks = 1 if uec.credits and mine.credit <= 0 else 0", "lacks = 0"),
+    "a window too": ("uec", "    if uec.windows and mine.in_flight + size_of", "    if mine.in_flight + 20000 + size_of"),
+}
 
 
 def has_bit(table, i):
@@ -182,13 +217,85 @@ def clear_bit(table, i):
     table[i // 64] &= ~(1 << i % 64)
 
 
-class FileSender(uec.Sender):
-    """A sender of the transcription's network that does what the file says."""
+BITS = {
+    "TRIMMED": 32,
+    "RETRANSMITTED": 2,
+    "has_bit": has_bit,
+    "set_bit": set_bit,
+    "clear_bit": clear_bit,
+    "bit": lambda i: 1 << i,
+    "lowest_bit": lambda bits: (bits & -bits).bit_length() - 1,
+    "my_incoming": lambda _, incoming: incoming,
+}
+PORT = SimpleNamespace(ps_per_byte=80, up=0)
 
-    text, target = "", None
+
+class ReceiverFile(dict):
+    """The file of receivers as plain Python, at one host; `wake(when)`: for its timer; of what it sends: (flow, frame)."""
+
+    def __init__(self, text, credits, wake=None, flow=None):
+        super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int)
+        exec(text or (FOLDER / "uec_receiver.py").read_text(), self)
+        world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16)
+        self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, rates=0, whole_ps=1)
+        self.me.at = SimpleNamespace(index=0, kind=3, world=world)
+        self.node, self.incoming, self.sent = SimpleNamespace(now=0, port_count=1), {}, []
+        self.here, self.mine = zeros(self["node_state"], {}, {}), zeros(self["flow_state"], {}, {})
+        self.update(
+            my_packet=lambda _, pkt: pkt,
+            my_frame=lambda _, frame: frame,
+            my_flow=lambda *_: self.mine,
+            my_node=lambda *_: self.here,
+            port_of=lambda _: PORT,
+            port_at=lambda *_: PORT,
+            incoming_at=lambda _, number: self.incoming[number],
+            new_frame=lambda *_: SimpleNamespace(),
+            about_incoming=lambda frame, incoming: setattr(frame, "flow", incoming.number),
+            send_to_host=lambda _, src, frame: self.sent.append((src, frame)),
+            flow_of=lambda *_: flow,
+            try_send=lambda *_: None,
+            wake_by=lambda _, index, when: wake(when),
+        )
+
+    def hook(self, name, now, *given):
+        self.node.now = now
+        return self[name](self.me, self.node, *given)
+
+    def incoming_of(self, number, src):
+        if number not in self.incoming:
+            fresh = zeros(self["incoming_state"], {}, {})
+            fresh.__dict__.update(number=number, src=src, expected=0, complete=0)
+            self.incoming[number] = fresh
+        return self.incoming[number]
+
+
+class FileOf(Alone):
+    """The scheme's file as plain Python, for one flow, with that of receivers."""
+
+    def __init__(self, text, size, target, control="nscc", receivers=""):
+        self.size, self.control, self.receivers, self.credit = size, control, receivers, None
+        super().__init__(f"uec:{control}_htsim", {"target": f"{target or 0}ps"}, text, header=64, base_rtt=R, bdp=116_856)
+
+    def call(self, hook, now=0, pkt=None):
+        if hook == "on_start":
+            self.flow.__dict__.update(size=self.size, rto=0, resend=0, window=0)
+            self.me.at.world.mtu = 4086
+            self.me.control = ("nscc", "rccc", "both").index(self.control)
+            self.update(BITS)
+            self["set_up"](self.me)
+            self.credit = ReceiverFile(self.receivers, int(self.control != "nscc"), flow=self.flow)
+        if (hook in ("on_start", "on_ack") and self.control != "nscc") or hook == "on_send":
+            self.credit.hook(hook, now, self.flow, pkt)
+        super().call(hook, now, pkt)
+
+
+class FileSender(uec.Sender):
+    """A sender of the transcription's network that does what the files say."""
+
+    files: ClassVar[dict] = {}
 
     def begin(self):
-        self.file = FileOf(self.text, self.size, self.target)
+        self.file = FileOf(size=self.size, **self.files)
         super().begin()
 
     def backlog(self, _):
@@ -200,12 +307,17 @@ class FileSender(uec.Sender):
             return None
         flow, seq = self.file.flow, self.file.flow.sent
         flow.sent = min(seq + 4086, flow.size)
-        pkt = SimpleNamespace(seq=seq, size=flow.sent - seq + 64, flags=0, ecn=0)
+        pkt = SimpleNamespace(seq=seq, size=flow.sent - seq + 64, payload=flow.sent - seq, flags=0, ecn=0)
         self.file.call("on_send", self.net.now, pkt)
-        says = {"src": self.number, "ecn": False, "pkt": pkt, "end": flow.sent, "file": self.file}
+        says = {"src": self.number, "ecn": False, "pkt": pkt, "end": flow.sent, "last": flow.sent == flow.size}
         return uec.Packet("data", self.flow, seq // 4086, pkt.size, self.dst, says)
 
     def arrive(self, pkt, _):
+        if pkt.kind == "pull":
+            self.pulls.append((self.net.now, pkt.says["frame"].quanta))
+            self.file.credit.hook("on_control", self.net.now, None, pkt.says["frame"])
+            self.line.kick()
+            return
         self.acks += 1
         self.file.flow.acked = pkt.says["cum"]
         self.file.call("on_ack", self.net.now, pkt.says["pkt"])
@@ -216,47 +328,89 @@ class FileSender(uec.Sender):
 
 
 class FileReceiver(uec.Receiver):
+    files: ClassVar[dict] = {}
+
+    def __init__(self, net, pacer=None):
+        super().__init__(net)
+        control = self.files["control"]
+        self.file, self.due = ReceiverFile(self.files["receivers"], int(control != "nscc"), self.wake), None
+
+    def wake(self, when):
+        if self.due is None or when < self.due:
+            self.due = when
+            self.net.at(when, self, (uec.TIMER, 0), lambda: self.due == when and self.expire())
+
+    def expire(self):
+        self.due = None
+        self.file.hook("on_timer", self.net.now)
+        self.send_pulls()
+
+    def send_pulls(self):
+        for src, frame in self.file.sent:
+            self.answers.append(uec.Packet("pull", frame.flow, 0, 64, src, {"frame": frame}))
+            self.line.kick()
+        self.file.sent.clear()
+
     def arrive(self, pkt, _):
-        says, file = pkt.says, pkt.says["file"]
-        if file.incoming is None:
-            file.incoming = SimpleNamespace(expected=0, complete=0, arrived=[0] * 32, cum=0, count=0, total=0, owed=0, asked=0)
-        file.incoming.expected = says["end"]
-        file.incoming.complete = int(says["end"] == file.size)
+        says = pkt.says
+        incoming = self.file.incoming_of(pkt.flow, says["src"])
+        incoming.expected = says["end"]
+        incoming.complete = int(says["last"])
         says["pkt"].ecn = int(says["ecn"])
-        if file["on_data"](file.me, None, file.incoming, says["pkt"]):
-            self.answers.append(
-                uec.Packet("ack", pkt.flow, pkt.offset, 64, says["src"], {"cum": says["end"], "pkt": says["pkt"]})
-            )
+        if self.file.hook("on_data", self.net.now, incoming, says["pkt"]):
+            answer = {"cum": says["end"], "pkt": says["pkt"]}
+            self.answers.append(uec.Packet("ack", pkt.flow, pkt.offset, 64, says["src"], answer))
             self.line.kick()
 
 
-def in_python(monkeypatch, flows, target, text):
-    """The same network, with the file's hosts; the windows after each ACK of both."""
-    senders, _ = uec.run(flows, 16, uec.Constants(R, target=target))
+def in_python(monkeypatch, flows, target, text="", control="nscc", receivers=""):
+    """The same network, with the hosts of the files; the windows after each ACK, and pulls, of both."""
+    more = settings_of(f"uec:{control}_htsim")[1]
+    senders, _ = uec.run(flows, 16, uec.Constants(R, target=target), **more)
     with monkeypatch.context() as patch:
-        patch.setattr(FileSender, "text", text)
-        patch.setattr(FileSender, "target", target)
+        files = {"text": text, "target": target, "control": control, "receivers": receivers}
+        patch.setattr(FileSender, "files", files)
+        patch.setattr(FileReceiver, "files", files)
         patch.setattr(uec, "Sender", FileSender)
         patch.setattr(uec, "Receiver", FileReceiver)
-        files, _ = uec.run(flows, 16, uec.Constants(R, target=target))
-    assert [s.done for s in files] == [s.done for s in senders]
-    for file, sender in zip(files, senders):
+        found, _ = uec.run(flows, 16, uec.Constants(R, target=target), **more)
+    assert [s.done for s in found] == [s.done for s in senders]
+    for file, sender in zip(found, senders):
         assert [(now, cwnd) for now, cwnd, _ in file.log] == [(now, cwnd) for _, now, *_, cwnd in sender.log]
+        assert file.pulls == sender.pulls
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+CASES = ((TWO, US), (SEVEN, US), (SEVEN, None), (SHORT, None))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES | IN_RECEIVERS)
 def test_a_mistake_is_found(monkeypatch, mistake):
-    text = (FOLDER / "uec.py").read_text()
-    right, wrong = MISTAKES[mistake]
+    name = "uec" if mistake in MISTAKES else "uec_receiver"
+    text = (FOLDER / f"{name}.py").read_text()
+    right, wrong = (MISTAKES | IN_RECEIVERS)[mistake]
     assert text.count(right) == 1
+    changed = {"text" if name == "uec" else "receivers": text.replace(right, wrong)}
     with pytest.raises(AssertionError):
-        for flows, target in ((TWO, US), (SEVEN, US), (SEVEN, None)):
-            in_python(monkeypatch, flows, target, text.replace(right, wrong))
+        for flows, target in CASES:
+            in_python(monkeypatch, flows, target, **changed)
 
 
-def test_the_file_in_python(monkeypatch):
-    for flows, target in ((TWO, US), (SEVEN, US), (SEVEN, None)):
-        in_python(monkeypatch, flows, target, (FOLDER / "uec.py").read_text())
+@pytest.mark.parametrize("mistake", IN_CREDIT)
+def test_a_mistake_with_credit_is_found(monkeypatch, mistake):
+    name, right, wrong = IN_CREDIT[mistake]
+    text = (FOLDER / f"{name}.py").read_text()
+    assert text.count(right) == 1
+    changed = {"text" if name == "uec" else "receivers": text.replace(right, wrong)}
+    with pytest.raises(AssertionError):
+        for control in ("rccc", "both"):
+            for flows, target in CASES:
+                in_python(monkeypatch, flows, target, control=control, **changed)
+
+
+@pytest.mark.parametrize("control", ["nscc", "rccc", "both"])
+def test_the_files_in_python(monkeypatch, control):
+    for flows, target in CASES:
+        in_python(monkeypatch, flows, target, control=control)
 
 
 # ---- NACKs ----
@@ -274,7 +428,7 @@ def nacks(text):
             index = file.mine.cum + int(chosen.integers(30))
             file.flow.sent = 10**8
             set_bit(file.mine.out, index % 2048)
-            file["refuse"](file.me, file.node, file.flow, index, 1, rtt)
+            file["refuse"](file.me, file.node, file.flow, index, 1, rtt, 1)
             window.nack(now, 4150, rtt)
             assert has_bit(file.mine.again, index % 2048) and not has_bit(file.mine.out, index % 2048)
         else:
@@ -289,7 +443,7 @@ def nacks(text):
 
 
 IN_NACKS = {
-    "the window stays": ("        mine.cwnd -= size\n", ""),
+    "the window stays": ("            mine.cwnd -= size\n", ""),
     "a sample of an unmarked one": (
         "0.25 * mine.base if not pkt.ecn and delay > uec.t else float(delay)",
         "float(delay)",
@@ -326,6 +480,27 @@ GOLDEN = {  # pods, pairs, parameters: p50, p95 and largest time (us) until the 
     "15 to 1": (4, [(i, 0) for i in range(1, 16)], {}, (2287.7, 2478.5, 2478.5), 811),
     "a permutation": (4, PAIRS, {"entropy_bits": 7}, (190.8, 194.0, 194.0), 0),
 }
+
+
+GOLDEN_WITH_CREDIT = {  # times and packets sent again with RCCC alone, and with both
+    "one flow": (((177.4,) * 3, 0), ((177.4,) * 3, 0)),
+    "both ways": (((178.2,) * 3, 0), ((178.2,) * 3, 0)),
+    "15 to 1": (((2450.7, 2464.4, 2464.4), 762), ((2458.1, 2462.9, 2462.9), 758)),
+    "a permutation": (((190.6, 195.7, 195.7), 3), ((192.4, 196.8, 196.8), 0)),
+}
+
+
+@pytest.mark.parametrize("control", ["rccc", "both"])
+@pytest.mark.parametrize("case", GOLDEN)
+def test_golden_with_credit(case, control):
+    """Of fewer than ten packets that are sent again the number is chance."""
+    k, pairs, parameters, _, _ = GOLDEN[case]
+    times, again = GOLDEN_WITH_CREDIT[case][control == "both"]
+    topo = fat_tree(k=k)
+    flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in pairs])
+    made = simulate(topo, flows, parse(f"uec:{control}+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
+    assert np.percentile(made.flows["acked_ns"].to_numpy() / 1000, (50, 95, 100)) == pytest.approx(times, rel=0.05)
+    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2, abs=10) and made.summary["drops"] == 0
 
 
 @pytest.mark.parametrize("case", GOLDEN)
@@ -376,16 +551,46 @@ def test_a_flow_stalls_until_its_timeout_only_if_that_is_asked_for(count, every)
     assert waits < 4 * R and again == 0
 
 
+@pytest.mark.parametrize("scheme", ["uec", "uec:rccc", "uec:both", "uec:both_htsim"])
 @pytest.mark.parametrize("rate, bound", [("100Gbps", 1.1), ("800Gbps", 1.25)])
-def test_three_flows_share_a_link_at_any_rate(rate, bound):
+def test_three_flows_share_a_link_at_any_rate(rate, bound, scheme):
     topo = star(hosts=4, rate=rate)
     flows = flow_list(topo, [(i, 0, 20_000_000, "0us") for i in (1, 2, 3)])
-    made = simulate(topo, flows, parse("uec"), host=HOST, measure=Measure(sample="0s"))
+    made = simulate(topo, flows, parse(scheme), host=HOST, measure=Measure(sample="0s"))
     ideal = 3 * 20_000_000 * 4150 / 4086 * 8 / float(rate[:3]) / 1000  # us
     assert made.flows["acked_ns"].max() / 1000 < bound * ideal
 
 
-@pytest.mark.parametrize("scheme", ["uec+reps", "uec+oblivious", "uec+mixed"])
+def test_flows_of_a_host_share_what_they_ask_for():
+    """Hosts 1, 2 and 3 send four flows each, to the same four hosts; pulls do not fill queues, so nothing is cut."""
+    topo = star(hosts=8)
+    flows = flow_list(topo, [(src, dst, 1_000_000, "0us") for src in (1, 2, 3) for dst in (4, 5, 6, 7)])
+    made = simulate(topo, flows, parse("uec:rccc"), host=HOST, measure=Measure(sample="0s"))
+    assert made.flows["acked_ns"].max() / 1000 < 1.2 * 4 * 1_000_000 * 4150 / 4086 * 8 / 1e5
+
+
+def test_receivers_pull_less_in_an_oversubscribed_network():
+    """Eight flows between racks, over two uplinks of a fourth of that: the least rate of pulls is 0.9 of what these have."""
+    topo = leaf_spine(hosts=16, tors=2, spines=2)
+    flows = flow_list(topo, [(i, 8 + i, 4_000_000, "0us") for i in range(8)])
+    rates, none = (
+        simulate(topo, flows, parse("uec:rccc+oblivious", {"uec_receiver.rates": on}), host=HOST, measure=Measure(sample="0s"))
+        for on in (True, False)
+    )
+    ideal = 4 * 4_000_000 * 4150 / 4086 * 8 / 1e5
+    assert rates.flows["acked_ns"].max() / 1000 < 1.1 * ideal / (0.9 * 0.99)
+    assert rates.summary["retransmissions"] < 0.3 * none.summary["retransmissions"]
+
+
+def test_lost_pulls_and_packets_are_repaired():
+    topo = star(hosts=4).with_loss(0.05)
+    flows = flow_list(topo, [(i, 0, 300_000, "0us") for i in (1, 2, 3)])
+    for control in ("rccc", "both"):
+        made = simulate(topo, flows, parse(f"uec:{control}"), host=HOST, control_loss=0.05, measure=Measure(sample="0s"))
+        assert made.summary["flows_finished"] == 3
+
+
+@pytest.mark.parametrize("scheme", ["uec+reps", "uec+oblivious", "uec+mixed", "uec:rccc+reps", "uec:both+mixed"])
 def test_losses_are_repaired_on_any_number_of_threads(scheme):
     topo = leaf_spine(hosts=16, tors=4, spines=2).with_loss(0.005)
     made = check_threads(scheme, {"host.rto": "100us"}, topo)
