@@ -16,6 +16,7 @@ from penstock_net.files import new_files, write_file
 from penstock_net.results.run import Run
 from penstock_net.spec import load_spec
 from penstock_net.stderr import say
+from penstock_net.sweeps.axes import seeds_axis
 from penstock_net.sweeps.points import Point, points_of
 from penstock_net.sweeps.sweep import check, execute
 from penstock_net.sweeps.workers import backend
@@ -76,7 +77,7 @@ def _points(case: Case, path: Path, seeds: Sequence[int], job: Job) -> list[Poin
     """A run for each seed.  SpecError: something in the job is wrong."""
     values = {f"{case.what}.{name}": value for name, value in case.varied.items()} | {f"{case.what}.settings": case.settings}
     with _of_job(job):
-        found = list(points_of(path, {"run.seed": [str(seed) for seed in seeds]}, []))
+        found = list(points_of(path, [seeds_axis(seeds)], []))
     return [Point(values, one.scheme, one.seed, one.stamp, one.toml) for one in found]
 
 

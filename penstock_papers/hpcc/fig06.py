@@ -32,6 +32,7 @@ NO_SWING = "less than what counts as a swing"
 ONCE = Differs(
     "with maxStage 0 both flows multiply their windows as soon as the link is idle, and together overshoot once",
     "hpcc-fig06",
+    scales=("quick", "paper"),
 )
 DIFFERS = {"tx": ONCE.expecting(1, 1), "tx-second": ONCE.expecting(0.105, 0.13)}
 CLAIMS = (

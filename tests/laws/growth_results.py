@@ -273,6 +273,11 @@ def plot_of_sweep(loads: int) -> Work:
     return lambda: plots.draw_sweep("against", swept, y="max_buffer_bytes")
 
 
+def front_of_sweep(loads: int) -> Work:
+    swept = made_sweep(loads, 2)
+    return lambda: swept.pareto("max_buffer_bytes", "drain_ns")
+
+
 STAGES = [
     Stage("a run that records everything, by time", simulated(incasts), (2, 3)),
     Stage("a run that records everything, by hosts", simulated(incasts_of_racks), (3, 2)),
@@ -297,7 +302,7 @@ STAGES = [
     *(
         Stage(f"penstock plot {kind}, by time", of(BY_TIME, drawn(kind)), (6, 2))
         for kind in KINDS
-        if kind not in ("against", "active_flows", "rank_timeline", "ttft")
+        if kind not in ("against", "active_flows", "pareto", "rank_timeline", "ttft")
     ),
     Stage("penstock plot ttft, by requests", of(served, drawn("ttft")), (50, 2)),
     *(
@@ -313,4 +318,5 @@ STAGES = [
     Stage("table of a sweep, by seeds", table_by_seeds, (2, 2)),
     Stage("page of a sweep", page_of_sweep, (2, 2)),
     Stage("penstock plot against", plot_of_sweep, (2, 2)),
+    Stage("front of a sweep", front_of_sweep, (8, 2)),
 ]

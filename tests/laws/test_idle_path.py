@@ -7,6 +7,7 @@ from networks import Measure, flow_list, hosts_under, simulate
 from test_goldens import CASES, LOSSY, SERVERS
 
 from penstock_net.composition import parse
+from penstock_net.errors import SpecError
 from penstock_net.topology import star
 
 QUIET = Measure(sample="0s", flows=False)
@@ -35,12 +36,21 @@ def idle(scheme, acks, pairs=IDLE, first=()):
 @pytest.mark.parametrize("acks", ACKS)
 @pytest.mark.parametrize("name", [name for name, (*_, where) in CASES.items() if LOSSY not in where and SERVERS not in where])
 def test_a_flow_on_an_idle_path_is_never_paused(name, acks):
-    """Of every scheme and preset; priorities are two, as those of others are rightly stopped for their ACKs."""
+    """Of every scheme and preset; priorities are two, as those of others are rightly stopped for their ACKs.
+
+    Credit of links is enough for a round trip with a packet in the way: less bounds a lone flow.
+    """
     scheme, parameters, _ = CASES[name]
+    parameters = {key: 400 if key == "limit" else value for key, value in parameters.items()}
     levels = {key: max(value, 2) for key, value in parameters.items() if key.endswith("priorities")}
     if levels:
         levels |= {key: [0, 1] for key in parameters if key.endswith("lossless")}
-    assert idle(parse(scheme, {**parameters, **levels}), acks)["paused_ns"].sum() == 0
+    made = parse(scheme, {**parameters, **levels})
+    if acks == "data" and "cbfc" in made.parts and made.values("cbfc")["vcs"] == 1:
+        with pytest.raises(SpecError, match="cbfc does not see acknowledgements that wait at a host"):
+            idle(made, acks)
+        return
+    assert idle(made, acks)["paused_ns"].sum() == 0
 
 
 @pytest.mark.parametrize("queue_0_taken", [False, True])
