@@ -120,7 +120,7 @@ def quickstart(folder: Path) -> None:
     from penstock_net.report import tables
     from penstock_net.results.run import Run
 
-    runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
+    runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn-bfc", "ideal_fq")]
     shutil.copy(folder / "slowdown.png", ROOT / "docs/images/quickstart.png")
     text = (ROOT / "README.md").read_text()
     table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.window_note(runs)}\n{tables.note(runs)}\n"

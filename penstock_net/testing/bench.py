@@ -73,6 +73,7 @@ GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
 RIVALS = (
     "dcqcn+floodgate",
     "dcqcn+pfc_tagged",
+    "dcqcn+cbfc",
     "backdraft",
     "timely",
     "swift",
