@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock_net.errors import SpecError
 from penstock_net.files import write_file
-from penstock_net.report import elements, figures, jobs, pause_data, plots, tables
+from penstock_net.report import counted, elements, figures, jobs, pause_data, plots, tables
 from penstock_net.report.differences import differences
 from penstock_net.report.figures import Table
 from penstock_net.results.columns import SUMMARY
@@ -41,7 +41,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         schemes="".join(elements.choice(number, run.label) for number, run in enumerate(runs)),
         classes=elements.options(figures.classes(runs), next(iter(figures.classes(runs)))),
         statistics=elements.options(figures.STATISTICS, "p99"),
-        comparison=_comparison(runs, clock) + _jobs(runs),
+        comparison=_comparison(runs, clock) + _jobs(runs) + _counts(runs),
         note=escape(note),
         figures="\n".join(elements.figure(each.name, each.caption, each.table, tuple(each.missing)) for each in made),
         pauses=_pauses(pauses),
@@ -79,6 +79,16 @@ def _jobs(runs: Sequence[Run]) -> str:
         return ""
     shown = elements.table(Table(made.heads, made.rows), "Training: steps by job")
     return f'<h3>Training: steps by job</h3>\n{shown}\n<p class="quiet">{escape(jobs.NOTE)}</p>\n'
+
+
+def _counts(runs: Sequence[Run]) -> str:
+    """What schemes have counted; nothing if none counts."""
+    made = counted.printed(runs)
+    if made is None:
+        return ""
+    shown = elements.table(Table(made.heads, made.rows), "Counts of the schemes")
+    notes = "<br>".join(map(escape, made.notes))
+    return f'<h3>Counts of the schemes</h3>\n{shown}\n<p class="quiet">{notes}</p>\n'
 
 
 def _differences(runs: Sequence[Run]) -> str:

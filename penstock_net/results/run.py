@@ -323,6 +323,24 @@ class Run:
         """A row per request of kind = "inference".  SpecError: there are none."""
         return self.frame("requests")
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What schemes have counted, by name, such as "bolt.moved"; counts.parquet has it by node, port and flow."""
+        return dict(self.summary.get("counts") or {})
+
+    @property
+    def printed(self) -> str:
+        """What schemes have printed, a line each: time, node, scheme and line of its file, text; "" if nothing."""
+        frame = self.frames.get("prints")
+        if frame is None:
+            return ""
+        names = self.extra["nodes"]["name"] if "nodes" in self.extra else None
+        lines = []
+        for time_ns, node, scheme, line, text in frame.rows():
+            where = "-" if node is None else str(node) if names is None else names[node]
+            lines.append(f"{format_time(round(time_ns * 1000))}  {where}  {scheme}.py:{line}  {text}\n")
+        return "".join(lines)
+
     def frame(self, name: str) -> pl.DataFrame:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
         if name in self.frames:
@@ -511,6 +529,8 @@ class Run:
         self._write_frames(folder)
         if self.summary.get("spec"):
             (folder / "spec.toml").write_text(str(self.summary["spec"]))
+        if self.printed:
+            (folder / "prints.txt").write_text(self.printed)
         rundir.write_inputs(folder, self.inputs)
         if self.simulated == os.getpid():
             self.summary["peak_memory_bytes"] = peak_memory()

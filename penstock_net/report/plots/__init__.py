@@ -14,6 +14,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     ports      link_rate, port, pause_map, pause_time
     ranks      rank_timeline
     requests   ttft
+    records    record: windows, and what schemes record, over time
     agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
     style      width, caption, fonts, order and colours of the figures that are made within it
@@ -31,6 +32,7 @@ from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, act
 from penstock_net.report.plots.flows import fct_cdf, throughput
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
 from penstock_net.report.plots.ranks import rank_timeline
+from penstock_net.report.plots.records import record
 from penstock_net.report.plots.requests import ttft
 from penstock_net.report.plots.style import style
 from penstock_net.report.plots.sweeps import against, slowdown
@@ -63,6 +65,7 @@ __all__ = [
     "pause_time",
     "port",
     "rank_timeline",
+    "record",
     "render",
     "save",
     "slowdown",
@@ -86,6 +89,7 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         buffer_cdf,
         timeseries,
         active_flows,
+        record,
         rank_timeline,
         ttft,
         against,
