@@ -72,7 +72,7 @@ def test_same_on_any_threads(run, inside):
 
 def test_counts_survive_a_failure_of_their_switch(inside):
     topo = leaf_spine(hosts=8, tors=2, spines=2, buffer="2MB")
-    failing = topo.with_changes([{"time": "15us", "node": "tor0", "up": False}, {"time": "20us", "node": "tor0", "up": True}])
+    failing = topo.with_changes([{"time": "15us", "switch": "tor0", "up": False}, {"time": "20us", "switch": "tor0", "up": True}])
     failed = simulated(inside, failing)
     marked = failed.frame("counts").filter(name="inside.marked")
     marks = failed.ports.group_by("node").agg(pl.col("ecn_marks").sum()).filter(pl.col("ecn_marks") > 0)
@@ -88,7 +88,7 @@ def test_records_are_what_changes(run):
         assert (np.diff(rows["value"].to_numpy()) > 0).all() and (np.diff(rows["time_ns"].to_numpy()) > 0).all()
     last = {key: rows["value"][-1] for key, rows in seen.partition_by("node", "port", as_dict=True).items()}
     counted = {(n, p): v for n, p, v in run.frame("counts").filter(name="inside.seen").select("node", "port", "value").rows()}
-    assert all(counted[key] - 2 <= value <= counted[key] for key, value in last.items())
+    assert all(counted[key] - 12 <= value <= counted[key] for key, value in last.items())
     factor = records.filter(name="inside.factor")
     assert set(factor["value"]) == {1.0, 0.5} and factor.height <= 2 * len(FLOWS)
     marked = records.filter(name="inside.last")
@@ -182,7 +182,8 @@ def test_saved_and_loaded(run, tmp_path):
 
 def test_tables_and_report(run):
     text = tables.shown([run])
-    assert f"inside.marked  {run.counts['inside.marked']}" in text and "inside.marked: packets that were marked here" in text
+    assert ["inside", "inside.marked", f"{run.counts['inside.marked']:,}"] in [line.split() for line in text.splitlines()]
+    assert "inside.marked: packets that were marked here" in text
     assert "Counts of the schemes" in html.page([run]) and "Counts of the schemes" not in html.page([simulated("fifo")])
 
 
