@@ -76,6 +76,14 @@ KINDS: dict[str, Kind] = {
         detail="Schemes with a queue per flow or a flow table count active flows; others are left out, and the caption says so. "
         "A dotted line marks the number of queues.",
     ),
+    "record": Kind(
+        "windows of flows, or numbers that a scheme records, over time",
+        (SAMPLES, "flow_series = true"),
+        "--record window",
+        "`--record window` shows the windows of the largest flows, or those of `--flow 3,17`. A number that the scheme's file "
+        "declares as a record is named as in the column `name` of `records.parquet`, or by the end of that; it needs "
+        "`records = true` instead, and is of flows, of ports (`--port tor0:8`) or of nodes (`--switch tor0`).",
+    ),
     "rank_timeline": Kind(
         "what each rank of a job computes and communicates, over time",
         detail="A row per rank: computations above, collectives and messages below, from when the rank enters until it has all "

@@ -49,14 +49,21 @@ def command(
     ] = None,
     by: Annotated[str | None, typer.Option(help="throughput: by run (default), class or flow.", show_default=False)] = None,
     flow: Annotated[
-        str | None, typer.Option(help="throughput --by flow: numbers of flows, such as 3,17.", show_default=False)
+        str | None, typer.Option(help="throughput --by flow, record: numbers of flows, such as 3,17.", show_default=False)
     ] = None,
-    port: Annotated[str | None, typer.Option(help="link_rate, port: which port, such as tor0:3.", show_default=False)] = None,
+    port: Annotated[
+        str | None, typer.Option(help="link_rate, port, record: which port, such as tor0:3.", show_default=False)
+    ] = None,
     queue: Annotated[int | None, typer.Option(help="port: one queue, by number.", show_default=False)] = None,
     column: Annotated[
         str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.", show_default=False)
     ] = None,
-    switch: Annotated[str | None, typer.Option(help="timeseries: one switch, by name or number.", show_default=False)] = None,
+    switch: Annotated[
+        str | None, typer.Option(help="timeseries, record: one switch, by name or number.", show_default=False)
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="record: window, or a name in records.parquet, such as tokens.", show_default=False)
+    ] = None,
     x: Annotated[
         str | None,
         typer.Option("--x", help="against: a parameter, such as load; pareto: a statistic.", show_default=False),
@@ -105,6 +112,7 @@ def command(
         "queue": queue,
         "column": column,
         "switch": switch,
+        "record": record,
         "x": x,
         "y": y,
     }

@@ -10,6 +10,8 @@
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
     packet_state = "telemetry"                                      that of an included scheme, for this one, too
     frame_state  = {"dsts": "int16[32]"}                            fields of the scheme's control frames
+    counts       = {"moved": "flows that took another path"}        numbers of a node that grow; also port_counts, flow_counts
+    records      = {"tokens": "tokens left"}        fields of node_state that are recorded; also port_records, flow_records
     LIMIT = 3                                                       constants: upper case
 
 An array of more than 256 bytes, or one whose length is an expression of parameters, becomes a pointer to a table that the
@@ -52,6 +54,7 @@ OWNERS = {
 }
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
+COUNTING = {"node": "", "port": "port_", "flow": "flow_"}  # what counts and records are of -> how these tables begin
 SCHEMES = Path(__file__).parents[1] / "schemes"
 # C types that the generated .pxd needs
 TYPES = (
@@ -72,6 +75,7 @@ GIVEN = {  # names that a scheme is given, by module of the fabric
 DECLARED = {  # what a file may assign to, beside constants
     *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state", "when"),
     *(f"{owner}_state" for owner in OWNERS),
+    *(f"{prefix}{what}" for what in ("counts", "records") for prefix in COUNTING.values()),
 }
 RESERVED = ("name", "label", "unusual", "unchecked", "plain_switches", "host")  # of [scheme], so no names of parameters
 TABLES_OF = ("node", "port")  # whose tables the fabric allocates; and the scheme's own
@@ -236,6 +240,7 @@ class Declarations:
         self.shared = self._shared()
         self._read_structs()
         self.state = self._states()
+        self.records_of = self._recorded()
         self.parameters = self._parameters()
         self.own = self._own()
         self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
@@ -307,6 +312,12 @@ class Declarations:
     def _states(self) -> dict[str, Record]:
         """What the scheme adds to packets, ports, queues, flows, nodes, frames and incoming flows."""
         own = {owner: {} if owner == "packet" and self.shared else self._read(owner + "_state", {}) for owner in OWNERS}
+        self.counts = {owner: self._named(prefix + "counts") for owner, prefix in COUNTING.items()}
+        for owner, counts in self.counts.items():
+            if both := [name for name in counts if isinstance(own[owner], dict) and name in own[owner]]:
+                table = COUNTING[owner] + "counts"
+                raise self._mistake(table, f'{table}: "{both[0]}" is a field of {owner}_state; give the count another name')
+            own[owner] = {**own[owner], **dict.fromkeys(counts, "int64")} if counts else own[owner]
         state = {owner: self._record(owner + "_state", fields) for owner, fields in own.items()}
         if self.shared:
             state["packet"] = self.shared.state["packet"]
@@ -319,6 +330,29 @@ class Declarations:
                         f"tables, a field of others has at most {INLINE_LIMIT} bytes",
                     )
         return state
+
+    def _named(self, table: str) -> dict[str, str]:
+        """A table of names and what they mean."""
+        found = self._read(table, {})
+        if not isinstance(found, dict) or not all(isinstance(text, str) and text.strip() for text in found.values()):
+            raise self._mistake(table, f'{table} must be a table {{"name": "what it is"}}')
+        return found
+
+    def _recorded(self) -> dict[str, dict[str, str]]:
+        """Owner -> fields of its state that are recorded, with what they mean."""
+        found = {owner: self._named(prefix + "records") for owner, prefix in COUNTING.items()}
+        for owner, records in found.items():
+            numbers = [f.name for f in self.state[owner].fields if not f.length and not f.is_record]
+            for name in records:
+                if name not in numbers:
+                    table = COUNTING[owner] + "records"
+                    known = f"; numbers of it are {', '.join(numbers)}" if numbers else ""
+                    raise self._mistake(table, f'{table}: "{name}" is no number of {owner}_state{known}')
+        return found
+
+    def forgotten(self, owner: str) -> int:
+        """How many bytes of the state of a node or port a switch forgets when it fails: all that is before the counts."""
+        return next((f.at for f in self.state[owner].fields if f.name in self.counts[owner]), self.state[owner].size)
 
     def _parameters(self) -> dict[str, tuple[str, Any, str]]:
         """What a user may set: name -> type, default, meaning."""

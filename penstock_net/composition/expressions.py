@@ -30,7 +30,7 @@ BITS = {"int8_t": 8, "int16_t": 16, "int32_t": 32}
 KNOWN = {"int32_t": "g_known32", "int64_t": "g_known64", "double": "g_known_float"}
 WORDS = {"int": "a whole number", "bool": "a whole number", "mask": "a mask", "float": "a float", "": "nothing"}
 REFUSED = {
-    "print": "print is not possible; to debug, run a case as plain Python (docs: When a scheme fails)",
+    "print": "print is a statement of its own and gives nothing",
     "breakpoint": "breakpoint() is for plain Python: python -m penstock_net.testing.cases CASE.json --interpreted",
     "int": "write whole(x), which rounds towards zero",
     "round": "write whole(x + 0.5)",

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 from typing import NoReturn
 
+from penstock_net.composition import prints
 from penstock_net.composition.declare import ANNOTATED, NO_IMPORT, OWNERS, DeclarationError, Declarations, class_of
 from penstock_net.composition.expressions import Expressions, Value
 from penstock_net.composition.hooks import HOOKS
@@ -43,6 +44,7 @@ class Translation(Expressions):
         super().__init__(declared, Types(declared))
         self.checked = checked
         self.results: dict[str, tuple[str, str]] = {}
+        self.prints = prints.calls(declared)
         self.check_calls()
         bodies: list[list[str]] = []
         for _ in range(PASSES):
@@ -110,8 +112,9 @@ class Translation(Expressions):
         else:
             worker, where, event, error = "node.worker", "node.id, &node.now", "node.events", "fail(node, SCHEME_FAULT, 0)"
         counted = self.may_go_on(name)
+        entered = self.checked or counted or self.may_print(name)
         lines = [f"cdef api {kind} {name}({', '.join(['Me* me', *things])}) noexcept nogil:", f"    guard = &{worker}.guard"]
-        if self.checked or counted:
+        if entered:
             lines += [
                 "    cdef GuardPoint point",
                 f"    if not guard_enter(guard, &point, {number}, me.at.index, {where}):",
@@ -127,7 +130,7 @@ class Translation(Expressions):
         if name == "on_send" and self.declared.state["packet"].fields and not self.declared.shared:
             lines.append("    g_forget(my_packet(me, pkt), sizeof(MyPacket))")
         lines.append(f"    {'' if kind == 'void' else 'result = '}own_{name}(guard, {', '.join(given)})")
-        if self.checked or counted:
+        if entered:
             lines.append("    guard_leave(guard, &point)")
         return lines + (["    return result"] if kind != "void" else [])
 
@@ -138,6 +141,12 @@ class Translation(Expressions):
         if called & {"set_timer", "wake_by"} or any(isinstance(n, ast.For | ast.While) for n in nodes):
             return True
         return any(map(self.may_go_on, called & set(self.functions)))
+
+    def may_print(self, name: str) -> bool:
+        """Whether a function, or one that it calls, prints."""
+        nodes = list(ast.walk(self.functions[name]))
+        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        return any(n in self.prints for n in nodes) or any(map(self.may_print, called & set(self.functions)))
 
     # ---- Statements ----
 
@@ -184,7 +193,39 @@ class Translation(Expressions):
             return
         if not isinstance(node.value, ast.Call):
             self.refuse(node, "this has no effect")
+        if node.value in self.prints:
+            self.print_line(node.value)
+            return
         self.emit(self.value(node.value, result=False).code, node)
+
+    def print_line(self, call: ast.Call) -> None:
+        """A row of the log for each value; see prints.py."""
+        site = self.prints.index(call)
+        try:
+            parts = prints.parts_of(call)
+            prints.check_forms(call)
+        except ValueError as error:
+            self.refuse(call, str(error))
+        values = [self.value(part.node) for part in parts if part.node is not None]
+        rows = [self.printed(value, call) for value in values] or ["-1, 0, 0, 0.0"]
+        for place, row in enumerate(rows):
+            self.emit(f"g_print(guard, {site}, {place if values else -1}, {row.removeprefix('-1, ')})", call)
+
+    def printed(self, value: Value, call: ast.Call) -> str:
+        """The kind of a value, the whole number and the number with a fraction that stand for it."""
+        if value.kind == "float":
+            return f"{prints.FLOAT}, 0, {value.code}"
+        if value.kind == "mask":
+            return f"{prints.MASK}, <int64_t>({value.code}), 0.0"
+        if value.kind in ("int", "bool"):
+            return f"{prints.INT}, {self.converted(value, 'int', call)}, 0.0"
+        thing = value.kind.removeprefix("*").lower()
+        if thing not in prints.KINDS:
+            self.refuse(call, "print writes numbers, texts, nodes, ports, queues, flows and packets")
+        code = self.kept(value, ast.Expr(call, lineno=call.lineno)).code
+        field = {"node": "id", "port": "slot", "queue": "index", "packet": "seq"}.get(thing, "number")
+        flow = f"({code}.number if {code} else 0)" if thing == "packet" else "0.0"
+        return f"{prints.KINDS.index(thing)}, ({code}.{field} if {code} else -1), {flow}"
 
     def branch(self, node: ast.If) -> None:
         self.emit(f"if {self.truth(node.test)}:", node)

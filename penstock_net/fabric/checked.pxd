@@ -6,19 +6,22 @@ from penstock_net.fabric.line cimport send_frame, send_to_host, send_with_data, 
 from penstock_net.fabric.pacing cimport about_flow, flow_of, send_from
 from penstock_net.fabric.queueing_inline cimport draw
 from penstock_net.fabric.routing_inline cimport group_towards, path_at, path_count, port_towards
+from penstock_net.fabric.rows cimport new_print_row
 from penstock_net.fabric.state cimport ACK, BY_DEFAULT, CONTROL, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
 from penstock_net.fabric.state cimport clear_bit, group_of, has_bit, hash31, pick, port_at, queue_at, set_bit, voq_at
 from penstock_net.fabric.switch cimport release
 
 cdef extern from "faults.h" nogil:
     ctypedef struct GuardPoint:
-        int32_t node
+        const int64_t* now
+        int32_t node, scheme
     enum:
         FAULT_KIND, FAULT_NOT_FRAME, FAULT_NOT_PACKET, FAULT_PAUSE_BIT, FAULT_ROUTE, FAULT_SENT
     enum:
         ROUNDS_PER_EVENT, ROUNDS_OF_SET_UP
     bint guard_enter(Guard* guard, GuardPoint* point, int hook, int scheme, int node, const int64_t* now)
     void guard_count(Guard* guard, GuardPoint* point, int64_t event, int64_t most_rounds)
+    GuardPoint* guard_point(Guard* guard)
     bint guard_failed(GuardPoint* point)
     void guard_leave(Guard* guard, GuardPoint* point)
     void g_round(Guard* guard, int line)
@@ -224,3 +227,19 @@ cdef inline int64_t g_hash31(Guard* guard, int line, int64_t number, int64_t see
     return hash31(number, seed)
 cdef inline int64_t g_pick(Guard* guard, int line, int64_t hash, int64_t seed, int64_t n) noexcept nogil:
     return pick(<int32_t>hash, <int32_t>seed, g_fit32(guard, line, g_least(guard, line, n, 1)))
+
+# print: a row of the worker's log for each value of a line (place -1: it has none); whole and number stand for it, by its kind.
+# Of lines that are later than those which are kept, whatever other workers print, there is only the number.
+cdef inline void g_print(Guard* guard, int site, int place, int kind, int64_t value, double number) noexcept nogil:
+    worker = <Worker*>(<char*>guard - <int64_t>&(<Worker*>NULL).guard)
+    point = guard_point(guard)
+    time = point.now[0] if point.now else 0
+    if place <= 0:
+        worker.printed += 1
+    if worker.print_until and time >= worker.print_until:
+        return
+    row = new_print_row(worker)
+    row.time, row.node, row.scheme, row.site, row.place = time, point.node, point.scheme, site, place
+    row.kind, row.whole, row.number = kind, value, number
+    if not worker.print_until and worker.printed >= worker.world.print_limit:
+        worker.print_until = max(worker.window_end, time + 1)

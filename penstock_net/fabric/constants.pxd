@@ -80,4 +80,7 @@ cdef enum:
     READY = 1
     PACED = 2
     PARKED = 3
+    IN_NODE = 0             # whose field is counted or recorded
+    IN_PORT = 1
+    IN_FLOW = 2
     QUEUED = 2              # an order of the NIC: packets are made when they may be sent, and wait in the port's queues

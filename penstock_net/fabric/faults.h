@@ -26,6 +26,7 @@ typedef struct GuardPoint {          /* a hook that is running */
   jmp_buf buffer;
 } GuardPoint;
 
+#define guard_point(guard) ((GuardPoint *)(guard)->point)
 #define guard_failed(point) setjmp((point)->buffer)
 
 /* Whether a hook is earlier than the fault that is recorded. */

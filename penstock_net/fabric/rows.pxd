@@ -30,6 +30,20 @@ cdef struct TraceRow:
     int8_t kind, ecn, flags, spare
     int64_t queue_bytes, port_bytes
 
+cdef struct CountRow:
+    int64_t time, value
+    int32_t node, number, field, spare
+
+cdef struct RecordRow:
+    int64_t time, repeat
+    double value
+    int32_t node, port, number, field
+
+cdef struct PrintRow:       # one value of a line, or a line without values
+    int64_t time, whole
+    double number
+    int32_t node, scheme, site, place, kind, spare
+
 cdef struct NodeCounters:
     int64_t node, events, hops, control_frames, frame_bytes, frame_bytes_received
     int64_t voqs_max, buffer_used, buffer_max, buffer_size
@@ -63,3 +77,9 @@ cdef inline PauseRow* new_pause_row(Worker* worker) noexcept nogil:
     return <PauseRow*>next_row(&worker.pause_rows, sizeof(PauseRow))
 cdef inline TraceRow* new_trace_row(Worker* worker) noexcept nogil:
     return <TraceRow*>next_row(&worker.trace_rows, sizeof(TraceRow))
+cdef inline CountRow* new_count_row(Worker* worker) noexcept nogil:
+    return <CountRow*>next_row(&worker.count_rows, sizeof(CountRow))
+cdef inline RecordRow* new_record_row(Worker* worker) noexcept nogil:
+    return <RecordRow*>next_row(&worker.record_rows, sizeof(RecordRow))
+cdef inline PrintRow* new_print_row(Worker* worker) noexcept nogil:
+    return <PrintRow*>next_row(&worker.print_rows, sizeof(PrintRow))

@@ -1,4 +1,5 @@
 from penstock_net.fabric.queueing_inline cimport set_node_event
+from penstock_net.fabric.recording cimport record
 from penstock_net.fabric.rows cimport new_flow_row, new_pause_row, new_port_row, new_queue_row, new_switch_row, new_trace_row
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.tables cimport new_int64

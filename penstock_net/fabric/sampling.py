@@ -4,6 +4,7 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.queueing import set_node_event
+    from penstock_net.fabric.recording import record
     from penstock_net.fabric.rows import new_flow_row, new_pause_row, new_port_row, new_queue_row, new_switch_row, new_trace_row
     from penstock_net.fabric.state import (
         FLOW_BINS,
@@ -114,6 +115,8 @@ def take_samples(node, first, until):
         row.flows = flows
     elif world.sample_flows:
         sample_flows(node, first, repeat)
+    if world.recorded_count:
+        record(node, first, repeat)
 
 
 def count_flows(node, port, repeat):

@@ -120,6 +120,18 @@ static inline long at(long i, long n, const char *what) {
 #define step(table, index, size) ((void *)((char *)(table) + (int64_t)(index) * (size)))
 #define behind(p, offset) ((void *)((char *)(p) + (int64_t)(offset)))   /* what follows a struct */
 #define answer_behind behind
+/* A number in the state of a scheme, of one of the types that it may declare (see sim/recording.py). */
+static inline double number_in(void *thing, long area, long at, int kind) {
+  const char *p = (const char *)thing + area + at;
+  switch (kind) {
+    case 0: { int8_t x; memcpy(&x, p, sizeof x); return x; }
+    case 1: { int16_t x; memcpy(&x, p, sizeof x); return x; }
+    case 2: { int32_t x; memcpy(&x, p, sizeof x); return x; }
+    case 3: { int64_t x; memcpy(&x, p, sizeof x); return (double)x; }
+    case 4: { uint64_t x; memcpy(&x, p, sizeof x); return (double)x; }
+    default: { double x; memcpy(&x, p, sizeof x); return x; }
+  }
+}
 static inline void clear(void *p, long size) { memset(p, 0, (size_t)size); }
 
 /* Exchange what two packets hold, but not their places in lists: Packet.next is at SWAP_NEXT (see state.pxd). */

@@ -267,6 +267,10 @@ ctypedef struct Host:       # of each port of a host; what is not the NIC's is i
 ctypedef struct Node
 ctypedef struct World
 
+cdef struct Recorded:       # a field of a scheme's state that it counts or records: see fabric/recording.py
+    int64_t area, at        # where the state of its scheme begins, and the field in it
+    int32_t owner, kind     # IN_NODE ...; its C type, as number_in() takes it
+
 cdef struct Places:         # offsets of a scheme's state, its index, its pause bit, its kind of control frame
     int32_t packet, port, queue, flow, node, frame, incoming
     int32_t index, bit, kind
@@ -321,6 +325,11 @@ ctypedef struct Worker:
     Log flow_rows
     Log pause_rows
     Log trace_rows
+    Log count_rows
+    Log record_rows
+    Log print_rows
+    int64_t printed         # lines that schemes have printed
+    int64_t print_until     # later lines are only counted; 0: not known yet
     int64_t error, error_time, error_node, error_value  # the earliest error
     int64_t reactions       # number of ACKs that changed a window or a rate
     Guard guard
@@ -430,6 +439,10 @@ ctypedef struct World:
     int64_t rank_at         # where Ranked is in packets
     int64_t* round_trips    # of flows by number, alone in the network; NULL: not needed
     Ranking* rankings       # by port; NULL: no scheme ranks packets
+    Recorded* counted       # counts of flows, kept when a flow finishes
+    Recorded* recorded      # fields that are recorded at each sample
+    int64_t counted_count, recorded_count
+    int64_t print_limit     # lines that schemes print which are kept
 
 cdef extern from "state.h" nogil:
     const int64_t NEVER "INT64_MAX"
@@ -452,6 +465,7 @@ cdef extern from "state.h" nogil:
     void* behind(void* p, long offset)
     void* answer_behind(void* p, long offset)
     void clear(void* p, long size)
+    double number_in(void* thing, long area, long at, int kind)
     void swap_packets(Packet* a, Packet* b, long size)
     long at(long index, long count, const char* what)
     int32_t load_relaxed(int32_t x)
@@ -538,6 +552,10 @@ cdef inline Connection* connection_at(World* world, long i) noexcept nogil:
     return &world.connections[i]
 cdef inline Message* message_at(World* world, long i) noexcept nogil:
     return &world.messages[i]
+cdef inline Recorded* counted_at(World* world, long i) noexcept nogil:
+    return &world.counted[i]
+cdef inline Recorded* recorded_at(World* world, long i) noexcept nogil:
+    return &world.recorded[i]
 cdef inline Seat* seat_at(World* world, long i) noexcept nogil:
     return &world.seats[i]
 # Of connections: where the message after one that ends there begins, and the sequence number behind a packet of data.

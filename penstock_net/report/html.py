@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock_net.errors import SpecError
 from penstock_net.files import write_file
-from penstock_net.report import elements, figures, jobs, pause_data, plots, tables
+from penstock_net.report import counted, elements, figures, jobs, pause_data, plots, tables
 from penstock_net.report.differences import differences
 from penstock_net.report.figures import Table
 from penstock_net.report.timelines import timelines
@@ -42,7 +42,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         schemes="".join(elements.choice(number, run.label) for number, run in enumerate(runs)),
         classes=elements.options(figures.classes(runs), next(iter(figures.classes(runs)))),
         statistics=elements.options(figures.STATISTICS, "p99"),
-        comparison=_comparison(runs, clock) + _jobs(runs),
+        comparison=_comparison(runs, clock) + _jobs(runs) + _counts(runs),
         note=escape(note),
         figures="\n".join(map(_figure, made)),
         pauses=_pauses(pauses),
@@ -93,6 +93,16 @@ def _jobs(runs: Sequence[Run]) -> str:
             shown = elements.table(table, title, "text")
             parts.append(f"<details{opened}><summary>{title}</summary>{shown}</details>\n")
     return "".join(parts)
+
+
+def _counts(runs: Sequence[Run]) -> str:
+    """What schemes have counted; nothing if none counts."""
+    made = counted.printed(runs)
+    if made is None:
+        return ""
+    shown = elements.table(Table(made.heads, made.rows), "Counts of the schemes")
+    notes = "<br>".join(map(escape, made.notes))
+    return f'<h3>Counts of the schemes</h3>\n{shown}\n<p class="quiet">{notes}</p>\n'
 
 
 def _differences(runs: Sequence[Run]) -> str:

@@ -83,12 +83,12 @@ def _whole(runs: Sequence[Run]) -> bool:
 def shown(runs: Sequence[Run], form: str = "text", clock: str = "receiver") -> str:
     """The table in a form of results.printed.FORMS, with what it means."""
     first = "\n".join([text(runs, clock), *_notes(runs, clock)]) if form == "text" else printed(runs, clock).show(form)
-    if not any("training" in run.summary for run in runs):
+    if not any("training" in run.summary or run.counts for run in runs):
         return first
-    from penstock_net.report import jobs
+    from penstock_net.report import counted, jobs
 
-    steps = jobs.printed(runs)
-    return f"{first}\n\n{steps.show(form)}" if steps else first
+    more = (jobs.printed(runs), counted.printed(runs))
+    return "\n\n".join([first, *(table.show(form) for table in more if table)])
 
 
 def note(runs: Sequence[Run], clock: str = "receiver") -> str:

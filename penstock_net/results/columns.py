@@ -201,6 +201,28 @@ _FRAMES: dict[str, list[Column]] = {
         Column("acked_bytes", "Int64", "B", "acknowledged so far", source="acked"),
         Column("window_bytes", "Int64", "B", "its window; -1: none", optional=True),
     ],
+    "records": [
+        Column("time_ns", "Float64", "ns", "time of the sample at which the value was found changed"),
+        Column("name", "String", "", "what is recorded, with its scheme, such as bolt.tokens; summary.json explains: meanings"),
+        Column("node", "Int32", "node", "host or switch; of a flow the one that sends"),
+        Column("port", "Int32", "", "the port; null: it is of the node or of a flow"),
+        Column("flow_id", "Int64", "", "the flow, of a connection the first; null: it is of a node or port"),
+        Column("value", "Float64", "", "from then on, until the next row; 0 before the first; times in ns, rates in bit/s"),
+    ],
+    "prints": [
+        Column("time_ns", "Float64", "ns", "when the line was printed"),
+        Column("node", "Int32", "node", "host or switch; null: before the run, in set_up"),
+        Column("scheme", "String", "", "the scheme that printed it"),
+        Column("line", "Int32", "", "line of its file"),
+        Column("text", "String", "", "the text of the line"),
+    ],
+    "counts": [
+        Column("name", "String", "", "what is counted, with its scheme, such as bolt.moved; summary.json explains: meanings"),
+        Column("node", "Int32", "node", "host or switch; of a flow the one that sends"),
+        Column("port", "Int32", "", "the port; null: it is of the node or of a flow"),
+        Column("flow_id", "Int64", "", "the flow, of a connection the first; null: it is of a node or port"),
+        Column("value", "Int64", "", "the count at the end of the run"),
+    ],
     "queueing": [
         Column("node", "Int32", "node", "the switch"),
         Column("port", "Int32", "", "the egress port"),
@@ -347,6 +369,9 @@ FILES = {
     "packets": "a row per packet and hop; when [measure] packets = true",
     "port_series": "a row per sample and port; when [measure] port_series = true",
     "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
+    "records": "a row per change of what the scheme's file declares as records, seen by samples; when [measure] records = true",
+    "prints": "a row per line that schemes print, the first 10,000, also in prints.txt; when a scheme's file calls print",
+    "counts": "a row per node, port or flow and count of a scheme that is not 0; when the scheme's file declares counts",
     "queueing": "queueing time by switch, port and class of flow; when [measure] queueing = true",
     "operations": "a row per collective and message of ranks; when the workload has such",
     "timeline": "a row per rank and operation or computation; when the workload has such",
@@ -418,6 +443,9 @@ SUMMARY: dict[str, tuple[str, str]] = {
         "of a workload with open-loop flows: flows, and sent_bytes, received_bytes and lost_bytes of all of them, payload; what "
         "is still on its way is in the first only",
     ),
+    "counts": ("", "what schemes count, by name, over all nodes, ports or flows and the whole run; counts.parquet has each"),
+    "printed": ("lines", "lines that schemes have printed"),
+    "meanings": ("", "what the files of the schemes say of what they count and record, by name"),
     "deadlock": (
         "",
         "egresses that pause one another in a circle at the end of an unfinished run, each paused by the next one: since_ns, "

@@ -176,6 +176,7 @@ def _deadlock(value: Any) -> bool:
 NUMBERS = (
     *("seed", "threads", "duration_ns", "end_ns", "wall_s", "packet_hops", "packet_hops_per_s", "peak_memory_bytes"),
     *("flows_started", "flows_finished", "drops", "pfc_pause_fraction", "retransmissions", "max_buffer_bytes"),
+    "printed",
 )
 KINDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(NUMBERS, _number),
@@ -184,6 +185,8 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "spec": _spec,
     "code": _table_of_texts,
     "drain": _table_of_numbers,
+    "counts": _table_of_numbers,
+    "meanings": _table_of_texts,
     "window_ns": _bounds,
     "nominal": _sources,
     "deadlock": _deadlock,

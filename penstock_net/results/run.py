@@ -25,7 +25,7 @@ import polars as pl
 from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
 from penstock_net.notebook import block
-from penstock_net.results import digests, rundir
+from penstock_net.results import digests, prints, rundir
 from penstock_net.results.columns import COLUMNS, FILES, PER_FLOW
 from penstock_net.results.reading import dtype, read
 from penstock_net.results.samples import KEY, Grid, Samples
@@ -326,6 +326,16 @@ class Run:
         """A row per request of kind = "inference".  SpecError: there are none."""
         return self.frame("requests")
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What schemes have counted, by name, such as "bolt.moved"; counts.parquet has it by node, port and flow."""
+        return dict(self.summary.get("counts") or {})
+
+    @property
+    def printed(self) -> str:
+        """What schemes have printed, a line each: time, node, scheme and line of its file, text; "" if nothing."""
+        return prints.lines(self.frames.get("prints"), self.extra["nodes"]["name"] if "nodes" in self.extra else None)
+
     def frame(self, name: str) -> pl.DataFrame:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
         if name in self.frames:
@@ -514,6 +524,8 @@ class Run:
         self._write_frames(folder)
         if self.summary.get("spec"):
             (folder / "spec.toml").write_text(str(self.summary["spec"]))
+        if self.printed:
+            (folder / "prints.txt").write_text(self.printed)
         rundir.write_inputs(folder, self.inputs)
         if self.simulated == os.getpid():
             self.summary["peak_memory_bytes"] = peak_memory()

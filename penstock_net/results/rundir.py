@@ -21,7 +21,7 @@ from penstock_net.units import format_size
 BYTES_PER_FLOW = 128  # of a run directory, and of what is kept beside it during a large run, roughly
 REQUIRED = ("summary.json", "flows.parquet", "switches.parquet", "ports.parquet")  # in every run
 INPUTS = "inputs"  # folder with copies of the files that the spec names; section of spec.toml with their hashes
-OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg")
+OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg", ".txt")
 
 
 def is_run(path: Path) -> bool:

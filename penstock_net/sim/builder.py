@@ -16,6 +16,7 @@ from penstock_net.sim.config import FROM_DUE_TIME
 from penstock_net.sim.core.build import Simulation, struct_sizes
 from penstock_net.sim.layouts import LEVELS, QUEUED, row_type
 from penstock_net.sim.lookahead import Lookahead, lookahead
+from penstock_net.sim.recording import NOTHING, PRINTED, counted, recorded
 from penstock_net.topology.changes import LinkChange
 from penstock_net.topology.routes import Routes, tabulated_routes
 from penstock_net.units import format_size
@@ -56,6 +57,7 @@ def build(settings: Settings, composition: Composition, ahead: Lookahead | None 
     given = numbers(settings)
     given["flow_parts"] = max(flow_parts, settings.threads)
     given["flow_limit"] = min(given["flow_limit"], SLOTS // given["flow_parts"])
+    given |= {"counted": counted(composition), "recorded": recorded(composition) if settings.measure.records else NOTHING}
     sim = Simulation(network(settings, composition, ahead), given, composition)
     check_headroom(settings, composition, sim)
     check_reserved(settings, composition, sim)
@@ -293,7 +295,7 @@ def clocks(settings: Settings) -> np.ndarray:
     return np.where(topo.tier == 0, 1 + most * drawn, 1.0)
 
 
-def numbers(settings: Settings) -> dict[str, int]:
+def numbers(settings: Settings) -> dict[str, Any]:
     """Settings of hosts, threads and measurement in the form that `Simulation` takes."""
     measure, host = settings.measure, settings.host
     return {
@@ -320,6 +322,9 @@ def numbers(settings: Settings) -> dict[str, int]:
         "log_pauses": int(measure.pauses),
         "trace": int(measure.packets),
         "count_flows": int(measure.flows),
+        "counted": NOTHING,
+        "recorded": NOTHING,
+        "print_limit": PRINTED,
         "flow_limit": max(1, min(len(settings.flows), ACTIVE_AT_ONCE)),
         "flow_parts": settings.threads,
     }

@@ -55,7 +55,8 @@ KEPT: dict[str, set[str]] = {
     "Worker": {
         *("window_start", "windows", "done", "reactions", "flows", "flows_used", "outboxes", "nodes"),
         *("afloat", "lost", "settled"),
-        *("switch_rows", "port_rows", "queue_rows", "flow_rows", "pause_rows", "trace_rows"),
+        *("switch_rows", "port_rows", "queue_rows", "flow_rows", "pause_rows", "trace_rows", "count_rows"),
+        *("record_rows", "print_rows", "printed"),
     },
     "World": {
         "nodes",
@@ -95,7 +96,18 @@ REBUILT: dict[str, set[str]] = {
         *("window_end", "limit", "parity", "id", "sent", "finished", "node_count", "spare", "free", "pool", "free_frames"),
         *("pool_used", "pool_size", "packet_size", "flow_size", "frame_size", "packets", "next_window", "done_by", "world"),
         *("arena", "arrived_ports", "mailed", "mailed_words", "own", "agenda", "free_incoming", "incoming_size", "free_flow"),
-        *("free_backlog", "flows_end", "flow_limit", "error", "error_time", "error_node", "error_value", "guard", "padding"),
+        *(
+            "free_backlog",
+            "flows_end",
+            "flow_limit",
+            "print_until",
+            "error",
+            "error_time",
+            "error_node",
+            "error_value",
+            "guard",
+            "padding",
+        ),
     },
 }
 WALKED = ("Packet", "Packet", "Port", "Queue", "Flow", "Node", "Incoming", "Host", "Sink")  # as OF_PACKET ... in core/stream.pxd

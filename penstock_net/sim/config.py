@@ -36,6 +36,7 @@ class Measure:
     port_series  queue and bytes sent of every port, at each sample (port_series.parquet: large)
     queueing     queueing time of data at every port of a switch, by class of flow (queueing.parquet)
     flow_series  bytes acknowledged and window of every unfinished flow, at each sample (flow_series.parquet: large)
+    records      what the scheme's file declares as records, whenever a sample finds it changed (records.parquet)
     """
 
     sample: str | int | float = "2us"
@@ -47,6 +48,7 @@ class Measure:
     port_series: bool = False
     flow_series: bool = False
     queueing: bool = False
+    records: bool = False
     window: str = "arrivals"
     warmup: str | int | float = "0us"
 
@@ -61,7 +63,7 @@ class Measure:
                 value=self.warmup,
                 remedy='leave one out, or give window = "arrivals"',
             )
-        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing"):
+        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing", "records"):
             boolean(getattr(self, name), f"measure.{name}")
 
     @property

@@ -43,7 +43,7 @@ def row_type(struct: str) -> np.dtype:
 
 
 def log_type(log: str) -> np.dtype:
-    """The type of a row of one of the core's logs: switch, port, queue, flow, pause or trace."""
+    """The type of a row of one of the core's logs: switch, port, queue, flow, pause, trace, count, record or print."""
     return row_type(f"{log.capitalize()}Row")
 
 

@@ -14,7 +14,7 @@ from penstock_net.errors import InvariantError
 from penstock_net.results.samples import Grid
 from penstock_net.sim.layouts import log_type
 
-NAMES = ("switch", "port", "queue", "flow", "pause", "trace")
+NAMES = ("switch", "port", "queue", "flow", "pause", "trace", "count", "record", "print")
 MOST_BYTES = 1 << 24  # of all logs in the core, before they are moved
 
 
@@ -79,6 +79,10 @@ class Logs:
         if (counts != counts[:1]).any():
             raise InvariantError(f"switches have {counts.min()} to {counts.max()} samples")
         return Grid(self.sample_ps, 0, int(counts.max(initial=0)), np.arange(hosts, hosts + switches, dtype=np.int32), flows)
+
+    def sorted_parts(self, name: str) -> Iterator[np.ndarray]:
+        """The log in parts, sorted as `tables` are; rows that stand for many samples are as they are."""
+        yield from map(in_order, self._all_parts(name))
 
     def _all_parts(self, name: str) -> Iterator[np.ndarray]:
         yield from self.moved_parts(name)

@@ -29,6 +29,7 @@ from penstock_net.sim.headroom import too_little
 from penstock_net.sim.layouts import DROPS, EVENTS, NO_ROUTE, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
 from penstock_net.sim.open_loop import OpenLoop
+from penstock_net.sim.recording import PRINTED, Counts, changes, meanings, printed, record_columns, records_of
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.starts import Starts
 from penstock_net.sim.window import Counters, Phases, Reading, Window
@@ -47,6 +48,7 @@ LOGS = {  # optional frame -> the core's log that it is made of; the name of a f
     "packets": "trace",
     "port_series": "port",
     "flow_series": "flow",
+    "records": "record",
 }
 NO_WINDOW = np.iinfo(np.int64).max
 MOST_PORTS = 8  # of which warnings tell one by one
@@ -69,6 +71,7 @@ class Outcome:
     reduced          what the summary says of what switches reduced
     short            warnings of headroom that is less than what its links need
     opened           what became of open-loop flows; None: there are none
+    counts           what schemes have counted
     """
 
     settings: Settings
@@ -89,6 +92,7 @@ class Outcome:
     reduced: dict[str, Any]
     short: list[str]
     opened: OpenLoop | None
+    counts: Counts
 
     @classmethod
     def of(
@@ -134,6 +138,7 @@ class Outcome:
             settings.reductions.record(sim) if settings.reductions else {},
             too_little(sim, settings.topo, composition),
             OpenLoop.of(starts, state),
+            Counts.of(composition, sim),
         )
 
     @cached_property
@@ -159,11 +164,16 @@ def collect(outcome: Outcome) -> Run:
 def _run(outcome: Outcome) -> Run:
     measure, flows = outcome.settings.measure, outcome.settings.flows
     logs = {"switches": "switch"} | {name: log for name, log in LOGS.items() if getattr(measure, name)}
+    if not records_of(outcome.composition):
+        logs.pop("records", None)
     frames: dict[str, Any] = {"ports": port_frame(outcome), "nodes": node_frame(outcome)}
     if measure.queueing:
         frames["queueing"] = queueing_frame(outcome)
     if outcome.opened:
         frames["open_loop"] = outcome.opened.frame()
+    counted = outcome.counts.frame(outcome.logs)
+    if outcome.counts.fields:
+        frames["counts"] = counted
     if samples := outcome.phases.flow_samples():
         columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
@@ -178,11 +188,16 @@ def _run(outcome: Outcome) -> Run:
     about = summary(outcome) | ({"training": training_of(outcome, steps, start)} if steps else {}) | outcome.reduced
     about |= {"open_loop": outcome.opened.record()} if outcome.opened else {}
     topo = outcome.settings.topo
+    about |= {"counts": outcome.counts.totals(counted)} if outcome.counts.fields else {}
+    if outcome.state["printed"]:
+        frames["prints"] = printed(outcome.composition, outcome.logs, topo.names)
+        about["printed"] = outcome.state["printed"]
+    about |= {"meanings": said} if (said := meanings(outcome.composition, records=measure.records)) else {}
     grid = outcome.logs.grid(topo.hosts, topo.switches) if measure.sample_ps else None
     frames |= {name: frame.to_dict() for name, frame in steps.items()}
     if not scratch.in_use() or (len(flows) < scratch.LARGE and not outcome.logs.moved):
-        tables = {name: list(outcome.logs.tables(log, grid if log == "switch" else None)) for name, log in logs.items()}
-        whole = {name: log_frame(name, np.concatenate(parts)) for name, parts in tables.items()}
+        tables = {name: list(log_tables(outcome, log, grid if log == "switch" else None)) for name, log in logs.items()}
+        whole = {name: log_frame(outcome, name, np.concatenate(parts)) for name, parts in tables.items()}
         run = Run.from_arrays(flow_columns(outcome, ready, slice(0, len(flows))), summary=about, **whole, **frames)
         return run.changed(samples=Samples(run.samples.rows, grid))
     streams = {name: log_parts(outcome, name, log, grid if log == "switch" else None) for name, log in logs.items()}
@@ -211,11 +226,16 @@ def log_parts(outcome: Outcome, name: str, log: str, grid: Grid | None) -> Parts
     """A frame made from a log of the core, in parts; grid: as `Logs.tables` takes it."""
 
     def parts() -> Iterator[pl.DataFrame]:
-        for table in outcome.logs.tables(log, grid):
+        for table in log_tables(outcome, log, grid):
             for low in range(0, max(1, len(table)), scratch.CHUNK):
-                yield make_frame(name, log_frame(name, table[low : low + scratch.CHUNK]))
+                yield make_frame(name, log_frame(outcome, name, table[low : low + scratch.CHUNK]))
 
     return parts
+
+
+def log_tables(outcome: Outcome, log: str, grid: Grid | None) -> Iterator[np.ndarray]:
+    """The rows of a log of the core, part by part; grid: as `Logs.tables` takes it."""
+    return changes(outcome.logs) if log == "record" else outcome.logs.tables(log, grid)
 
 
 def counts(outcome: Outcome, ready: np.ndarray) -> dict[str, Any]:
@@ -228,8 +248,10 @@ def counts(outcome: Outcome, ready: np.ndarray) -> dict[str, Any]:
     return {"penstock": version(), "flows_started": start, "flows_finished": finish}
 
 
-def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
+def log_frame(outcome: Outcome, name: str, table: np.ndarray) -> dict[str, Any]:
     """The columns of a frame that is a log of the core: fields of its rows, and some computed columns."""
+    if name == "records":
+        return record_columns(outcome.composition, table)
     computed: dict[str, Any] = {}
     if name == "pauses":
         computed["paused"] = table["command"] == 1
@@ -458,6 +480,8 @@ def warnings(outcome: Outcome) -> list[str]:
     out += [*overrun(outcome), *slow_steps(outcome)]
     if any(outcome.per_flow["timeout"][part].any() for part in slices(settings.flows, outcome.per_flow)):
         out += by_timeouts(outcome, flow_starts(outcome))
+    if outcome.state["printed"] > PRINTED:
+        out.append(f"the scheme printed {outcome.state['printed']:,} lines, of which the first {PRINTED:,} are kept")
     out += lost_in_switches(outcome)
     out += lost_without_route(outcome)
     out += ended_pauses(outcome)

@@ -35,7 +35,7 @@ def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progres
 
     topo = build(case["topology"])
     hosts = case.get("host", {})
-    everything: Any = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
+    everything: Any = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing", "records"), True)
     return simulate(
         topo,
         flow_list(topo, case["flows"]),

@@ -172,7 +172,7 @@ def as_python(name: str, into: dict[str, Any]) -> str | None:
     if done.returncode:
         lines = [line.strip() for line in done.stderr.strip().splitlines()]
         return lines[-1].removeprefix("penstock_net.errors.SchemeError: ") if lines else "it failed"
-    into.update(json.loads(done.stdout))
+    into.update(json.loads(done.stdout.splitlines()[-1]))  # what the scheme prints comes before
     return None
 
 

@@ -25,6 +25,7 @@ from penstock_net.workload import poisson
 from penstock_net.workload.collectives import ring_all_reduce
 
 EVERYTHING = Measure(sample="700ns", pauses=True, queues=True, packets=True, port_series=True, flow_series=True, queueing=True)
+INSIDE = str(Path(__file__).parent.parent / "schemes/hooks/inside.py")
 MACHINES = {"threads", "wall_s", "packet_hops_per_s", "peak_memory_bytes"}  # what a summary has of machines
 
 
@@ -186,6 +187,19 @@ def test_a_scheme_of_ones_own(run, tmp_path):
         again, stopped = run(topo, flows, str(path), interruptions, threads=2, **settings)
         assert stopped == len(interruptions)
         equal(whole, again, str(interruptions))
+
+
+def test_what_a_scheme_counts_records_and_prints(run):
+    topo = build(SMALL)
+    flows = flow_list(topo, incast_flows() + LONG)
+    settings = {"measure": Measure(sample="1us", records=True)}
+    whole = simulate(topo, flows, INSIDE, **settings)
+    assert whole.summary["printed"] > 20 and whole.counts["inside.cuts"] > 20
+    for interruptions in ([(30, 1)], [(12, 3), (15, 2)]):
+        again, stopped = run(topo, flows, INSIDE, interruptions, threads=2, **settings)
+        assert stopped == len(interruptions)
+        equal(whole, again, str(interruptions))
+        assert again.counts == whole.counts and again.printed == whole.printed
 
 
 RANKED = '''

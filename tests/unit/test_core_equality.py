@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
 from subprocess import PIPE
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from penstock_net.sim.interpreted.structs import make_class
 from penstock_net.testing.cases import digest, run_case
 
+INSIDE = Path(__file__).parent.parent / "schemes/hooks/inside.py"
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}
 
 # The same with a virtual switch and a slow application, or one that comes and goes, in every server.
@@ -197,13 +199,14 @@ def test_stores_of_the_interpreted_core_are_checked(bits, low, high):
 
 
 INTERPRETED = """
-import json, sys, traceback
+import contextlib, json, sys, traceback
 from penstock_net.sim.interpreted import install
 install()
 from penstock_net.testing.cases import digest, run_case
 for line in sys.stdin:
     try:
-        answer = [digest(run_case(case)) for case in json.loads(line)]
+        with contextlib.redirect_stdout(sys.stderr):  # for what schemes print
+            answer = [digest(run_case(case)) for case in json.loads(line)]
     except Exception:
         answer = traceback.format_exc()
     print(json.dumps(answer), flush=True)
@@ -409,3 +412,10 @@ def test_links_that_are_dark(interpreted, scheme):
     assert one["flows_finished"] == len(case["flows"]) and one["drops"] == 0
     assert interpreted([case]) == [one] == [digest(run_case(case, threads=2))]
     assert one != digest(run_case({**case, "topology": SMALL}))
+
+
+def test_what_a_scheme_counts_records_and_prints(interpreted):
+    case = {"topology": SMALL, "flows": incast_flows(n=12), "scheme": str(INSIDE), "parameters": {"k": "5KB"}}
+    one = digest(run_case(case))
+    assert {"counts", "records", "prints"} <= one.keys() and run_case(case).summary["printed"] > 20
+    assert interpreted([case]) == [one] == [digest(run_case(case, threads=2))]

@@ -14,6 +14,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     ports      link_rate, port, pause_map, pause_time
     ranks      rank_timeline
     requests   ttft
+    records    record: windows, and what schemes record, over time
     agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
     pareto     of a sweep: which of its points are on the front
@@ -33,6 +34,7 @@ from penstock_net.report.plots.flows import fct_cdf, throughput
 from penstock_net.report.plots.pareto import pareto
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
 from penstock_net.report.plots.ranks import rank_timeline
+from penstock_net.report.plots.records import record
 from penstock_net.report.plots.requests import ttft
 from penstock_net.report.plots.style import style
 from penstock_net.report.plots.sweeps import against, slowdown
@@ -66,6 +68,7 @@ __all__ = [
     "pause_time",
     "port",
     "rank_timeline",
+    "record",
     "render",
     "save",
     "slowdown",
@@ -89,6 +92,7 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         buffer_cdf,
         timeseries,
         active_flows,
+        record,
         rank_timeline,
         ttft,
         against,

@@ -53,8 +53,10 @@ if not cython.compiled:
         clear_queues,
         count_node,
         count_port,
+        counts_of,
         cut,
         empty_switch,
+        flow_counts_of,
         flow_samples_of,
         guide,
         link,
@@ -63,6 +65,7 @@ if not cython.compiled:
         own_scheduling,
         plant,
         queueing_of,
+        record_fields,
         restart_maxima_of,
         set_loss,
         set_rate,
@@ -71,6 +74,7 @@ if not cython.compiled:
         watch_hosts,
     )
     from penstock_net.sim.core.pointers import (
+        add_counting,
         add_hook,
         add_ranking,
         call_set_up,
@@ -132,10 +136,8 @@ class Simulation:
         world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
         world.grid, world.grain = shape["grid"], settings["grain"]
-        world.base_rtt = shape["base_rtt"]
-        world.bdp = shape["bdp"]
-        world.mtu = settings["mtu"]
-        world.header = settings["header"]
+        world.base_rtt, world.bdp = shape["base_rtt"], shape["bdp"]
+        world.mtu, world.header = settings["mtu"], settings["header"]
         world.quantum = settings["mtu"] + settings["header"]
         world.ack_min = settings["ack"]
         world.control = settings["control"]
@@ -148,17 +150,14 @@ class Simulation:
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked, world.exact_rto, world.symmetric = composition.ranked, composition.exact_rto, composition.symmetric
         world.in_turn = world.served_apart = settings["in_turn"]
-        world.rto = settings["rto"]
+        world.rto, world.nack_interval = settings["rto"], settings["nack_interval"]
         world.pacing_debt = settings["pacing_debt"]
-        world.nack_interval = settings["nack_interval"]
-        world.seed = settings["seed"]
-        world.sample = settings["sample"]
-        world.count_flows = settings["count_flows"]
-        world.sample_ports = settings["sample_ports"]
-        world.sample_queues = settings["sample_queues"]
+        world.seed, world.sample, world.count_flows = settings["seed"], settings["sample"], settings["count_flows"]
+        world.sample_ports, world.sample_queues = settings["sample_ports"], settings["sample_queues"]
         world.sample_flows = settings["sample_flows"]
-        world.log_pauses = settings["log_pauses"]
-        world.trace = settings["trace"]
+        record_fields(world, settings["counted"], settings["recorded"], settings["print_limit"])
+        self.kept.append((settings["counted"], settings["recorded"]))
+        world.log_pauses, world.trace = settings["log_pauses"], settings["trace"]
         world.scheme_count = len(composition.parts)
         sizes = composition.sizes
         world.workers = new_workers(arena, world.worker_count)
@@ -198,6 +197,7 @@ class Simulation:
         for part in composition.parts:
             self.install(part)
         watch_hosts(world)
+        add_counting(world)
         if world.sample:
             for number in range(world.node_count):
                 self.begin_sampling(number)
@@ -207,7 +207,7 @@ class Simulation:
 
     def begin_sampling(self, number):
         node = node_at(self.world, number)
-        if not node.is_host or self.world.sample_ports or self.world.sample_flows:
+        if not node.is_host or self.world.sample_ports or self.world.sample_flows or self.world.recorded_count:
             start_sampling(node)
             self.refresh_time(number)
 
@@ -232,16 +232,11 @@ class Simulation:
         odd = new_outboxes(world.arena, world.port_count)
         for i in range(world.worker_count):
             worker = worker_at(world, i)
-            worker.id = i
-            worker.world = world
-            worker.arena = world.arena
-            worker.packet_size = sizes["packet"]
-            worker.flow_size = sizes["flow"]
-            worker.frame_size = sizes["frame"]
-            worker.incoming_size = sizes["incoming"]
+            worker.id, worker.world, worker.arena = i, world, world.arena
+            worker.packet_size, worker.frame_size = sizes["packet"], sizes["frame"]
+            worker.flow_size, worker.incoming_size = sizes["flow"], sizes["incoming"]
             worker.pool_size = max(16, 131072 // sizes["packet"])
-            worker.pool_used = worker.pool_size
-            worker.flows = flows
+            worker.pool_used, worker.flows = worker.pool_size, flows
             worker.flow_limit = parts * flow_limit
             worker.flows_used = i * flow_limit
             worker.flows_end = (i + 1) * flow_limit
@@ -266,10 +261,7 @@ class Simulation:
         columns = (routes["below"], routes["span"], routes["share"], routes["beyond"])
         for number, (below, span, share, beyond) in enumerate(zip(*columns)):
             node = node_at(world, number)
-            node.below = below
-            node.span = span
-            node.share = share
-            node.beyond = beyond
+            node.below, node.span, node.share, node.beyond = below, span, share, beyond
             node.next_hops = int16_table(routes["next_hops"][number])
             if beyond < 0:
                 node.routes = int32_table(routes["rows"][routes["row_of"][number]])
@@ -471,11 +463,11 @@ class Simulation:
             places, state = part.places, part.declared.state
             if state["node"].size:
                 tables = part.tables("node", ports=node.port_count, switch=1)
-                clear_area(node_area(node, places["node"]), state["node"].size, tables)
+                clear_area(node_area(node, places["node"]), part.declared.forgotten("node"), tables)
             if state["queue"].size:
                 clear_queues(node, places["queue"], state["queue"].size)
             for slot in range(ports if state["port"].size else 0):
-                clear_area(port_area(port_at(node, slot), places["port"]), state["port"].size, part.tables("port"))
+                clear_area(port_area(port_at(node, slot), places["port"]), part.declared.forgotten("port"), part.tables("port"))
             if ports:
                 self.set_up_at(number, part, me)
         for slot in range(node.port_count):
@@ -543,6 +535,14 @@ class Simulation:
             out["hops"] += node_at(world, number).hops
         out["over"] = out["done"] == world.flow_count and not out["afloat"]
         return out
+
+    def counts(self, owner, area, at):
+        """(node, port, value) of a count of nodes (port -1) or ports, where it is not 0."""
+        return [row for number in range(self.world.node_count) for row in counts_of(self.world, number, owner, area, at)]
+
+    def flow_counts(self):
+        """(node, number, field, value) of the counts of flows that are unfinished."""
+        return [row for number in range(self.world.host_count) for row in flow_counts_of(self.world, number)]
 
     def rows(self, name, forget=False):
         """The rows of one log, worker by worker, as bytes; `forget`: they are not in the log any more."""

@@ -471,8 +471,7 @@ class Archive:
         world = self.world
         first = worker_at(world, 0)
         limit = first.flows_end
-        first.done = totals["done"]
-        first.reactions = totals["reactions"]
+        first.done, first.reactions, first.printed = totals["done"], totals["reactions"], totals["printed"]
         first.afloat, first.lost, first.settled = totals["afloat"], totals["lost"], totals["settled"]
         for i in range(world.worker_count):
             worker_at(world, i).window_start = totals["window_start"]

@@ -8,7 +8,8 @@ from penstock_net.fabric.ranking cimport is_ranked, withdraw_first
 from penstock_net.fabric.rows cimport NodeCounters, PortCounters
 from penstock_net.fabric.wire cimport transmission
 from penstock_net.sim.core.cutthrough cimport complete_all
-from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_table, int64_table, queue_area, seat_table
+from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_table, int64_table, queue_area
+from penstock_net.sim.core.pointers cimport recorded_table, seat_table
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
 cdef void new_nic(World* world, Node* node, int nic_queues) noexcept
@@ -37,3 +38,6 @@ cdef dict totals_of(World* world)
 cdef list queueing_of(Node* node)
 cdef list flow_samples_of(Node* node)
 cdef list active_flows_of(Node* node)
+cdef void record_fields(World* world, object counted, object recorded, int64_t print_limit) except *
+cdef list counts_of(World* world, int number, int owner, long area, long at)
+cdef list flow_counts_of(World* world, int number)

@@ -11,6 +11,7 @@ if not cython.compiled:
         DROP_DOWN,
         DROP_REASONS,
         DROP_SWITCH,
+        IN_NODE,
         LEAVES,
         LEVELS,
         LISTED,
@@ -22,9 +23,11 @@ if not cython.compiled:
         TIMER,
         bit,
         clear,
+        counted_at,
         host_ops,
         nic_at,
         node_at,
+        number_in,
         outbox_at,
         plain_ops,
         port_at,
@@ -49,7 +52,17 @@ if not cython.compiled:
     )
     from penstock_net.fabric.wire import transmission
     from penstock_net.sim.core.cutthrough import complete_all
-    from penstock_net.sim.core.pointers import add_first, add_reduction, int32_table, int64_table, queue_area, seat_table
+    from penstock_net.sim.core.pointers import (
+        add_first,
+        add_reduction,
+        int32_table,
+        int64_table,
+        queue_area,
+        recorded_table,
+        seat_table,
+    )
+
+WHOLE = 3  # kind of a count, as number_in() takes it
 
 
 def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
@@ -432,6 +445,7 @@ def totals_of(world):
     workers = range(world.worker_count)
     return {
         "done": sum([worker_at(world, i).done for i in workers]),
+        "printed": sum([worker_at(world, i).printed for i in workers]),
         "reactions": sum([worker_at(world, i).reactions for i in workers]),
         "afloat": sum([worker_at(world, i).afloat for i in workers]),
         "lost": sum([worker_at(world, i).lost for i in workers]),
@@ -460,6 +474,37 @@ def flow_samples_of(node):
         for i in range(port.flow_bins):
             if port.flow_samples[i]:
                 out.append((node.id, slot, i, port.flow_samples[i]))
+    return out
+
+
+def record_fields(world, counted, recorded, print_limit):
+    """Set what schemes count of flows and record, arrays of Recorded, and how many lines they may print."""
+    world.counted, world.counted_count = recorded_table(counted), len(counted)
+    world.recorded, world.recorded_count = recorded_table(recorded), len(recorded)
+    world.print_limit = print_limit
+
+
+def counts_of(world, number, owner, area, at):
+    """Counts of a node or its ports that are not 0: (node, port, value); port -1: of the node."""
+    node = node_at(world, number)
+    if owner == IN_NODE:
+        found = [(number, -1, number_in(node, area, at, WHOLE))]
+    else:
+        found = [(number, slot, number_in(port_at(node, slot), area, at, WHOLE)) for slot in range(node.port_count)]
+    return [row for row in found if row[2]]
+
+
+def flow_counts_of(world, number):
+    """(node, number, field, value) of the counts of the unfinished flows of a host that are not 0."""
+    out = []
+    flow = node_at(world, number).host.active
+    while flow:
+        for i in range(world.counted_count):
+            field = counted_at(world, i)
+            value = number_in(flow, field.area, field.at, field.kind)
+            if value != 0.0:
+                out.append((number, flow.number, i, value))
+        flow = flow.next_active
     return out
 
 

@@ -7,7 +7,9 @@ from penstock_net.fabric.flow_results cimport FlowResults
 from penstock_net.fabric.pinned cimport choose_pinned, choose_turn
 from penstock_net.fabric.ranking cimport rank_dequeued, rank_enqueued
 from penstock_net.fabric.reduction cimport reduce
-from penstock_net.fabric.rows cimport FlowRow, NodeCounters, PauseRow, PortCounters, PortRow, QueueRow, SwitchRow, TraceRow
+from penstock_net.fabric.recording cimport count_flow
+from penstock_net.fabric.rows cimport CountRow, FlowRow, NodeCounters, PauseRow, PortCounters, PortRow, PrintRow, QueueRow, RecordRow
+from penstock_net.fabric.rows cimport SwitchRow, TraceRow
 from penstock_net.fabric.switch cimport enqueue, transmit, wake
 from penstock_net.sim.core.engine cimport deliver, run_windows
 from penstock_net.sim.core.kept cimport keep_if_paused
@@ -115,6 +117,11 @@ cdef inline void add_ranking(World* world) except *:
         add_hook(&world.host_ops, world, "on_enqueue", <void*>rank_enqueued, NULL, 0)
         add_hook(&world.host_ops, world, "on_dequeue", <void*>rank_dequeued, NULL, 0)
 
+# The fabric's own end of a flow, after the hooks of schemes: it keeps the flow's counts.
+cdef inline void add_counting(World* world) except *:
+    if world.counted_count:
+        add_hook(&world.host_ops, world, "on_finish", <void*>count_flow, NULL, 0)
+
 # The fabric's own choice of paths, before that of schemes.
 cdef inline void put_first(Ops* ops, World* world, void* function) except *:
     made = <QueueHook*>zeroed(world.arena, 1, sizeof(QueueHook))
@@ -152,6 +159,7 @@ cdef inline PortCounters* port_counter_table(array): return <PortCounters*><size
 cdef inline Start* start_table(array): return <Start*><size_t>array.ctypes.data
 cdef inline Connection* connection_table(array): return <Connection*><size_t>array.ctypes.data
 cdef inline Message* message_table(array): return <Message*><size_t>array.ctypes.data
+cdef inline Recorded* recorded_table(array): return <Recorded*><size_t>array.ctypes.data
 cdef inline Seat* seat_table(array): return <Seat*><size_t>array.ctypes.data
 cdef inline Log* log_of(Worker* worker, str name) noexcept:
     if name == "switch":
@@ -164,11 +172,17 @@ cdef inline Log* log_of(Worker* worker, str name) noexcept:
         return &worker.flow_rows
     if name == "pause":
         return &worker.pause_rows
+    if name == "count":
+        return &worker.count_rows
+    if name == "record":
+        return &worker.record_rows
+    if name == "print":
+        return &worker.print_rows
     return &worker.trace_rows
 cdef inline int64_t row_bytes(str name):
     sizes = {
         "switch": sizeof(SwitchRow), "port": sizeof(PortRow), "queue": sizeof(QueueRow), "flow": sizeof(FlowRow),
-        "pause": sizeof(PauseRow),
+        "pause": sizeof(PauseRow), "count": sizeof(CountRow), "record": sizeof(RecordRow), "print": sizeof(PrintRow),
     }
     return sizes.get(name, sizeof(TraceRow))
 cdef inline bytes rows_of(Worker* worker, str name, bint forget):
@@ -180,6 +194,8 @@ cdef inline bytes rows_of(Worker* worker, str name, bint forget):
 cdef inline int64_t log_bytes(Worker* worker) noexcept:
     size = worker.switch_rows.count * <int64_t>sizeof(SwitchRow) + worker.port_rows.count * <int64_t>sizeof(PortRow)
     size += worker.queue_rows.count * <int64_t>sizeof(QueueRow) + worker.flow_rows.count * <int64_t>sizeof(FlowRow)
+    size += worker.count_rows.count * <int64_t>sizeof(CountRow) + worker.record_rows.count * <int64_t>sizeof(RecordRow)
+    size += worker.print_rows.count * <int64_t>sizeof(PrintRow)
     return size + worker.pause_rows.count * <int64_t>sizeof(PauseRow) + worker.trace_rows.count * <int64_t>sizeof(TraceRow)
 cdef inline object fault_of(Worker* worker):
     g = worker.guard
@@ -196,6 +212,9 @@ cdef inline void free_world(World* world):
         free_log(&worker.flow_rows)
         free_log(&worker.pause_rows)
         free_log(&worker.trace_rows)
+        free_log(&worker.count_rows)
+        free_log(&worker.record_rows)
+        free_log(&worker.print_rows)
     free_arena(world.arena)
 
 cdef inline void run_released(Worker* worker, long count) noexcept:

@@ -9,6 +9,8 @@ import numpy as np
 from penstock_net.composition.hooks import HOOKS
 from penstock_net.sim.interpreted.schemes import AREAS, area
 
+LOGS = ("switch", "port", "queue", "flow", "pause", "trace", "count", "record", "print")
+
 
 def hook_of(module: Any, name: str) -> Any:
     return getattr(module, name)
@@ -64,7 +66,10 @@ put_own_table = put_table
 
 
 def clear_area(owner: Any, size: int, tables: list[tuple[str, int, int, int]]) -> None:
+    kept = {name: getattr(owner, name) for at, (name, _) in owner.fields.items() if at >= size}
     owner.__init__()
+    for name, value in kept.items():
+        setattr(owner, name, value)
     for _, offset, count, element in tables:
         put_table(None, owner, offset, count, element)
 
@@ -144,6 +149,13 @@ def add_ranking(world: Any) -> None:
     for ops in (world.switch_ops, world.host_ops) if world.ranked == QUEUED else (world.switch_ops,):
         add_hook(ops, world, "on_enqueue", rank_enqueued, None, 0)
         add_hook(ops, world, "on_dequeue", rank_dequeued, None, 0)
+
+
+def add_counting(world: Any) -> None:
+    from penstock_net.fabric.recording import count_flow
+
+    if world.counted_count:
+        add_hook(world.host_ops, world, "on_finish", count_flow, None, 0)
 
 
 def add_first(world: Any, name: str) -> None:
@@ -227,6 +239,12 @@ def message_table(array: Any) -> list[Any]:
     return [filled(Message(), row) for row in array]
 
 
+def recorded_table(array: Any) -> list[Any]:
+    from penstock_net.fabric.state import Recorded
+
+    return [filled(Recorded(), row) for row in array]
+
+
 def seat_table(array: Any) -> list[Any]:
     from penstock_net.fabric.state import Seat
 
@@ -253,7 +271,7 @@ def rows_of(worker: Any, name: str, forget: bool) -> bytes:
 
 
 def log_bytes(worker: Any) -> int:
-    logs = (getattr(worker, name + "_rows") for name in ("switch", "port", "queue", "flow", "pause", "trace"))
+    logs = (getattr(worker, name + "_rows") for name in LOGS)
     return sum(len(log) * row_type(log).itemsize for log in logs if log)
 
 

@@ -9,6 +9,7 @@ import traceback
 import types
 from typing import Any
 
+from penstock_net.composition import prints
 from penstock_net.composition.declare import C_TYPES, GIVEN, Declarations, class_of
 from penstock_net.errors import SchemeError
 from penstock_net.pxd import BITS
@@ -43,17 +44,32 @@ def scheme_module(declared: Declarations, checked: bool = True) -> types.ModuleT
     for record in (declared.own, *declared.state.values()):
         names.update({f.name + "_at": accessor(f.name) for f in record.fields if f.length and f.is_record})
     flags = __future__.annotations.compiler_flag
-    tree = Counted().visit(ast.parse(declared.source))
+    tree = Counted(declared).visit(ast.parse(declared.source))
     rounds = Rounds()
     names["count_round"] = rounds.count
+    printer = Printer(declared)
+    names["print_line"] = printer.print_line
     exec(compile(ast.fix_missing_locations(tree), str(declared.path), "exec", flags), names)
     for name in declared.hooks:
-        names[name] = watched(declared, name, names[name], rounds)
+        names[name] = watched(declared, name, names[name], rounds, printer)
     return module
 
 
 class Counted(ast.NodeTransformer):
-    """Counts the rounds of every loop."""
+    """Counts the rounds of every loop, and has print write into the log of the run, too."""
+
+    def __init__(self, declared: Declarations) -> None:
+        self.prints = [(call.lineno, call.col_offset) for call in prints.calls(declared)]
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        place = (node.lineno, node.col_offset)
+        if not prints.is_print(node) or place not in self.prints:
+            return node
+        values = [part.node for part in prints.parts_of(node) if part.node is not None]
+        site = ast.Constant(self.prints.index(place))
+        call = ast.Call(ast.Name("print_line", ast.Load()), [site, ast.List(values, ast.Load())], [])
+        return ast.copy_location(call, node)
 
     def visit_While(self, node: ast.While) -> ast.While:
         self.generic_visit(node)
@@ -77,11 +93,59 @@ class Rounds:
             raise RuntimeError(f"more than {ROUNDS:,} rounds of loops in one event; does this loop end?")
 
 
-def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any:
+class Printer:
+    """What `print` of a scheme does: it writes to the terminal, and rows of the log as the compiled core has them."""
+
+    def __init__(self, declared: Declarations) -> None:
+        self.calls = prints.calls(declared)
+        self.me: Any = None
+        self.node: Any = None
+
+    def print_line(self, site: int, values: list[Any]) -> None:
+        """Write a line."""
+        from penstock_net.fabric.rows import new_print_row
+
+        worker = self.node.worker if self.node else self.me.at.world.workers[0]
+        worker.printed += 1
+        time = self.node.now if self.node else 0
+        shown = []
+        for place, value in enumerate(values) if values else [(-1, 0)]:
+            row = new_print_row(worker)
+            row.time, row.node, row.scheme, row.site = time, self.node.id if self.node else -1, self.me.at.index, site
+            row.place = place
+            row.kind, row.whole, row.number = logged(value)
+            fields = {"kind": row.kind, "whole": row.whole, "number": row.number}
+            shown += [prints.value_of(fields, Numbered())] if values else []
+        print(prints.line_of(self.calls[site], shown))
+
+
+class Numbered:
+    """Names of nodes by number, where the names of the network are not known."""
+
+    def __getitem__(self, number: int) -> str:
+        return f"node {number}"
+
+
+def logged(value: Any) -> tuple[int, int, float]:
+    """What stands for a value in a row: its kind, a whole number and one with a fraction."""
+    if isinstance(value, float):
+        return prints.FLOAT, 0, value
+    if isinstance(value, int):
+        return (prints.INT, int(value), 0.0) if value < 1 << 63 else (prints.MASK, value - (1 << 64), 0.0)
+    kind = type(value).__name__.lower()
+    if value is None or kind not in prints.KINDS:
+        return prints.KINDS.index("packet"), -1, 0.0  # NO_PACKET, NO_FLOW, ..
+    field = {"node": "id", "port": "slot", "queue": "index", "packet": "seq"}.get(kind, "number")
+    return prints.KINDS.index(kind), getattr(value, field), float(value.number) if kind == "packet" else 0.0
+
+
+def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds, printer: Printer) -> Any:
     """A hook whose errors become a SchemeError with line, hook, node and time; one who leaves the debugger ends the run."""
 
     def call(me: Any, *things: Any) -> Any:
         rounds.left = ROUNDS
+        before = printer.me, printer.node
+        printer.me, printer.node = me, things[0] if things else None
         try:
             return hook(me, *things)
         except SchemeError:
@@ -94,6 +158,8 @@ def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any
             source = declared.source.splitlines()[line - 1].strip()
             said = str(error) or type(error).__name__
             raise SchemeError(f"{said}: {source} (in {name}{where(things)})", place=f"{declared.path}:{line}") from error
+        finally:
+            printer.me, printer.node = before
 
     return call
 

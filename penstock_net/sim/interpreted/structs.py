@@ -25,7 +25,7 @@ class Struct:
 
 
 def make_class(name: str, initial: dict[str, Zero], bits: dict[str, int], formats: dict[str, str] | None = None) -> type:
-    """A class of Struct with these fields; `bits` (of the magnitude) and `formats` (numpy's) of those that are integers."""
+    """A class of Struct with these fields; `bits` (of the magnitude) and `formats` (numpy's) of those that are numbers."""
     limits = {field: (0 if n in (16, 64) else -1 << n, 1 << n) for field, n in bits.items()}
     constant = [(field, zero()) for field, zero in initial.items() if zero in (int, float, nothing)]
     made = [(field, zero) for field, zero in initial.items() if zero not in (int, float, nothing)]
@@ -68,7 +68,7 @@ def struct_class(name: str, fields: tuple[pxd.Field, ...], names: dict[str, Any]
         name,
         {f.name: zero_of(f, names) for f in fields},
         {f.name: pxd.BITS[f.type] for f in numbers},
-        {f.name: pxd.FORMATS.get(f.type, "") for f in numbers},
+        {f.name: pxd.FORMATS[f.type] for f in fields if f.type in pxd.FORMATS and not f.pointer and f.length is None},
     )
 
 
@@ -119,6 +119,12 @@ def swap_packets(a: Any, b: Any) -> None:
         object.__setattr__(b, name, one)
 
 
+def number_in(thing: Any, area: int, at: int) -> float:
+    """A number in the state of a scheme; 0 if the scheme has not used the state of this thing."""
+    mine = thing.areas.get(area)
+    return float(getattr(mine, mine.fields[at][0])) if mine else 0.0
+
+
 HEADER: dict[str, Any] = {
     "at": at,
     "zeroed": zeroed,
@@ -140,6 +146,7 @@ HEADER: dict[str, Any] = {
     "lowest_bit": lambda x: (x & -x).bit_length() - 1,
     "bits_set": lambda x: bin(x).count("1"),
     "clear": lambda thing, size: thing.__init__(),
+    "number_in": lambda thing, area, at, kind: number_in(thing, area, at),
     "swap_packets": lambda a, b, size: swap_packets(a, b),
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
