@@ -223,6 +223,8 @@ class Translation(Expressions):
         if thing not in prints.KINDS:
             self.refuse(call, "print writes numbers, texts, nodes, ports, queues, flows and packets")
         code = self.kept(value, ast.Expr(call, lineno=call.lineno)).code
+        if code.startswith("NO_"):
+            return f"{prints.KINDS.index(thing)}, -1, 0.0"
         field = {"node": "id", "port": "slot", "queue": "index", "packet": "seq"}.get(thing, "number")
         flow = f"({code}.number if {code} else 0)" if thing == "packet" else "0.0"
         return f"{prints.KINDS.index(thing)}, ({code}.{field} if {code} else -1), {flow}"

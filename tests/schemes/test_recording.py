@@ -45,7 +45,8 @@ def test_counts_of_nodes_ports_and_flows(run):
     marked = counts.filter(name="inside.marked")
     assert dict(marked.select("node", "value").rows()) == dict(marks.rows())
     assert run.counts["inside.marked"] == run.summary["counts"]["inside.marked"] == run.ports["ecn_marks"].sum() > 100
-    assert run.counts["inside.cuts"] == run.ports["ecn_marks"].sum() + len(FLOWS)  # each mark, and each end
+    assert run.counts["inside.cuts"] == run.summary["printed"] + len(FLOWS)  # each cut is printed; and each end
+    assert 100 < run.summary["printed"] <= run.ports["ecn_marks"].sum()  # a packet may be marked at two switches
     cuts = counts.filter(name="inside.cuts")
     assert cuts["flow_id"].to_list() == list(range(len(FLOWS))) and cuts["port"].null_count() == len(FLOWS)
     assert cuts["node"].to_list() == run.flows["src"].to_list()
@@ -61,7 +62,7 @@ def test_counts_of_unfinished_flows(inside):
     assert cut.summary["flows_finished"] == 0
     assert cut.counts["inside.cuts"] == cut.frame("counts").filter(name="inside.cuts")["value"].sum() > 10
     acked = cut.ports["ecn_marks"].sum()
-    assert 0 < acked - cut.counts["inside.cuts"] < 200  # marks that are on their way
+    assert 0 <= acked - cut.counts["inside.cuts"] < 200  # marks that are on their way
 
 
 def test_same_on_any_threads(run, inside):
@@ -128,7 +129,7 @@ def test_parts_of_the_log_change_nothing():
 
 def test_prints(run, inside):
     lines = run.printed.splitlines()
-    assert len(lines) == run.summary["printed"] == run.frame("prints").height == run.ports["ecn_marks"].sum()
+    assert len(lines) == run.summary["printed"] == run.frame("prints").height == run.counts["inside.cuts"] - len(FLOWS)
     time, node, place, text = lines[0].split(maxsplit=3)
     assert time.endswith("us") and node.startswith("host") and place == f"inside.py:{line_of('print(')}"
     flow = int(text.split()[2])
