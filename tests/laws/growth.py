@@ -77,8 +77,8 @@ def judge(stage: Stage, found: dict[str, list[int]]) -> None:
 
 
 def check(stage: Stage) -> None:
-    """As `judge`. Memory that is too much is measured again: a table of the interpreter, such as that of all modules, that happens
-    to be full is made anew once, and is not there the second time."""
+    """As `judge`.  Memory that is too much is measured again: a table of the interpreter that happens to be full, such as that of
+    all modules, is made anew once."""
     found = counts(stage)
     if exponent("bytes", found["bytes"], stage.sizes[1]) > stage.most.get("bytes", LIMIT):
         found["bytes"] = [min(both) for both in zip(found["bytes"], counts(stage)["bytes"])]
