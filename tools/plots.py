@@ -20,6 +20,7 @@ WIDTH = 680  # pixels
 RUNS = {  # kind -> what it is drawn of, if not of all runs
     "throughput": "runs/example/bfc runs/example/hpcc",
     "link_rate": "runs/example/bfc runs/example/hpcc",
+    "record": "runs/example/hpcc",
     "against": "runs/loads",
     "pareto": "runs/loads",
     "rank_timeline": "runs/training",

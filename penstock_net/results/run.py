@@ -334,7 +334,8 @@ class Run:
     @property
     def printed(self) -> str:
         """What schemes have printed, a line each: time, node, scheme and line of its file, text; "" if nothing."""
-        return prints.lines(self.frames.get("prints"), self.extra["nodes"]["name"] if "nodes" in self.extra else None)
+        names = self.extra["nodes"]["name"].to_list() if "nodes" in self.extra else None
+        return prints.lines(self.frames.get("prints"), names)
 
     def frame(self, name: str) -> pl.DataFrame:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
