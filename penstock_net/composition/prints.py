@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import string
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -80,13 +79,15 @@ def _formatted(value: Any, spec: str) -> str:
 def check_forms(call: ast.Call) -> None:
     """ValueError: a form is none of a number."""
     for part in parts_of(call):
-        try:
-            string.Formatter().format(f"{{0:{part.spec}}}", 1)
-        except ValueError:
-            try:
-                format(1.0, part.spec)
-            except ValueError:
-                raise ValueError(f'"{part.spec}" is no form of a number') from None
+        if not any(_is_form(number, part.spec) for number in (1, 1.0)):
+            raise ValueError(f'"{part.spec}" is no form of a number')
+
+
+def _is_form(number: float, spec: str) -> bool:
+    try:
+        return bool(format(number, spec))
+    except ValueError:
+        return False
 
 
 def value_of(row: Any, nodes: Any) -> Any:

@@ -25,7 +25,7 @@ import polars as pl
 from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
 from penstock_net.notebook import block
-from penstock_net.results import digests, prints, rundir
+from penstock_net.results import digests, rundir
 from penstock_net.results.columns import COLUMNS, FILES, PER_FLOW
 from penstock_net.results.reading import dtype, read
 from penstock_net.results.samples import KEY, Grid, Samples
@@ -334,8 +334,12 @@ class Run:
     @property
     def printed(self) -> str:
         """What schemes have printed, a line each: time, node, scheme and line of its file, text; "" if nothing."""
+        if "prints" not in self.frames:
+            return ""
+        from penstock_net.results import prints
+
         names = self.extra["nodes"]["name"].to_list() if "nodes" in self.extra else None
-        return prints.lines(self.frames.get("prints"), names)
+        return prints.lines(self.frames["prints"], names)
 
     def frame(self, name: str) -> pl.DataFrame:
         """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
