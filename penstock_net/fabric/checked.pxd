@@ -231,7 +231,8 @@ cdef inline int64_t g_pick(Guard* guard, int line, int64_t hash, int64_t seed, i
 # print: a row of the worker's log for each value of a line (place -1: it has none); whole and number stand for it, by its kind.
 # Of lines that are later than those which are kept, whatever other workers print, there is only the number.
 cdef inline void g_print(Guard* guard, int site, int place, int kind, int64_t value, double number) noexcept nogil:
-    worker = <Worker*>(<char*>guard - <int64_t>&(<Worker*>NULL).guard)
+    there = <Worker*><size_t>4096  # any address but 0: only the distance to its member is taken
+    worker = <Worker*>(<char*>guard - (<char*>&there.guard - <char*>there))
     point = guard_point(guard)
     time = point.now[0] if point.now else 0
     if place <= 0:

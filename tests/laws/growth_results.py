@@ -29,13 +29,13 @@ EVERYTHING = {name: True for name in ("pauses", "queues", "packets", "port_serie
 # ---- Runs ----
 
 
-def incasts(number: int) -> Run:
+def incasts(number: int, scheme: str = "pfc") -> Run:
     """Incasts to a host of a star, one after another, each of which pauses the three senders; of two classes."""
     topo = ps.star(hosts=4, buffer="200KB")
     listed = [
         {"src": 1 + i % 3, "dst": 0, "bytes": 20_000, "start": f"{i // 3 * 6}us", "class": "ab"[i % 2]} for i in range(3 * number)
     ]
-    return ps.simulate(topo, ps.flow_list(topo, listed), "pfc", measure=ps.Measure(sample="2us", **EVERYTHING))
+    return ps.simulate(topo, ps.flow_list(topo, listed), scheme, measure=ps.Measure(sample="2us", **EVERYTHING))
 
 
 def incasts_of_racks(tors: int) -> Run:
@@ -302,8 +302,9 @@ STAGES = [
     *(
         Stage(f"penstock plot {kind}, by time", of(BY_TIME, drawn(kind)), (6, 2))
         for kind in KINDS
-        if kind not in ("against", "active_flows", "pareto", "rank_timeline", "ttft")
+        if kind not in ("against", "active_flows", "pareto", "rank_timeline", "record", "ttft")
     ),
+    Stage("penstock plot record, by time", of(cache(lambda number: incasts(number, "hpcc")), drawn("record")), (6, 2)),
     Stage("penstock plot ttft, by requests", of(served, drawn("ttft")), (50, 2)),
     *(
         Stage(f"penstock plot {kind}, by hosts", of(BY_HOSTS, drawn(kind)), (3, 2))

@@ -202,6 +202,10 @@ def test_figures(run):
         plot.record(run, record="inside.sen")
     with pytest.raises(SpecError, match="records = true"):
         plot.record(simulated("fifo", measure=Measure()), record="tokens")
+    with pytest.raises(SpecError, match=r"run it again with \[measure\] .*flow_series = true"):
+        plot.record(simulated("hpcc", measure=Measure()), record="window")
+    with pytest.raises(SpecError, match="its flows have no windows"):
+        plot.record(simulated("fifo"), record="window")
 
 
 def test_breakpoints_are_for_plain_python(tmp_path):

@@ -45,8 +45,8 @@ def recorded() -> list[Run]:
     return [ps.simulate(topo, flows, scheme=name, duration="60us", measure=measure) for name in ("bfc", "hpcc", "ideal_fq")]
 
 
-# of sweeps: test_sweeps.py; of ranks: test_ranks_are_drawn
-OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "pareto", "rank_timeline", "ttft")]
+# of sweeps: test_sweeps.py; of ranks: test_ranks_are_drawn; of what schemes record: tests/schemes/test_recording.py
+OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "pareto", "rank_timeline", "record", "ttft")]
 
 
 @pytest.mark.parametrize("kind", OF_RUNS)

@@ -89,7 +89,10 @@ def _is(full: str, name: str) -> bool:
 def _changes(run: Run, name: str) -> pl.DataFrame:
     """Rows of what is drawn: time_ns, flow_id, node, port, value."""
     if name == WINDOW:
-        series = frame(run, "record", "flow_series", "flow_series = true").filter(pl.col("window_bytes") >= 0)
+        series = frame(run, "record", "flow_series").filter(pl.col("window_bytes") >= 0)
+        if not series.height:
+            remedy = "name what its scheme records, or leave this run out"
+            raise SpecError(f'run "{run.label}": its flows have no windows', path="record", value=name, remedy=remedy)
         none = pl.lit(None, dtype=pl.Int32)
         return series.select("time_ns", "flow_id", node=none, port=none, value=pl.col("window_bytes").cast(pl.Float64))
     rows = frame(run, "record", "records", "records = true, and records in the file of its scheme")
