@@ -21,7 +21,7 @@ from penstock_net.units import format_size
 BYTES_PER_FLOW = 128  # of a run directory, and of what is kept beside it during a large run, roughly
 REQUIRED = ("summary.json", "flows.parquet", "switches.parquet", "ports.parquet")  # in every run
 INPUTS = "inputs"  # folder with copies of the files that the spec names; section of spec.toml with their hashes
-OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg", ".txt")
+OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg", "prints.txt")  # how names of files end
 
 
 def is_run(path: Path) -> bool:
@@ -168,7 +168,7 @@ def write_directory(path: Path, write: Callable[[Path], None], *, overwrite: boo
 def _keep_others(old: Path, path: Path) -> None:
     """Move what penstock did not write from the replaced folder to the new one, and remove the replaced one."""
     for other in old.iterdir():
-        if other.suffix not in OURS and other.name != INPUTS and not (path / other.name).exists():
+        if not other.name.endswith(OURS) and other.name != INPUTS and not (path / other.name).exists():
             other.rename(path / other.name)
     shutil.rmtree(old, ignore_errors=True)
 

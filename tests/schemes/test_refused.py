@@ -45,7 +45,6 @@ REFUSED = [
     (QUEUE + "pause_port(node, port)", 2, "3 arguments, not 2"),
     (QUEUE + "x = queue < port", 2, "no order"),
     (QUEUE + "x = queue + 1", 2, "cannot be combined"),
-    (QUEUE + "print(queue.bytes)", 2, "plain Python"),
     (QUEUE + "x = [1, 2]", 2, "a list"),
     (QUEUE + "x = 'text'", 2, "not possible"),
     (QUEUE + "x = None", 2, "not possible"),
