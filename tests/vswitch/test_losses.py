@@ -366,6 +366,7 @@ def test_what_the_daemon_does_is_in_the_log(tmp_path, caplog):
     path = str(tmp_path / "s.sock")
     with running(path, {"port": [{"name": "a", "addresses": [A]}, {"name": "b", "addresses": [B]}]}) as daemon:
         with connect("a", path):
+            until(lambda: daemon.events.rows())  # the answer to "attach" is sent before its row is added
             assert main(["vswitch", "set", "th_over=64KB", "port.b.addresses=10.0.0.9", "--socket", path]) == 0
         until(lambda: any(row["event"] == "detached" for row in daemon.events.rows()))
         rows = daemon.events.rows()
