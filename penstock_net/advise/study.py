@@ -17,7 +17,7 @@ from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
 from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
-from penstock_net.advise.settings import Advice, Class, Row, advise, rows, runs_out, why_not
+from penstock_net.advise.settings import Advice, Class, Row, advise, remarks, rows, why_not
 from penstock_net.advise.site import read_site
 from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
 from penstock_net.advise.what_ifs import WhatIfs
@@ -109,7 +109,7 @@ def text(found: Study, settings: bool = True) -> Iterator[str]:
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
             yield f"{'':<18}{row.reason}; {short_source(row)}"
-        yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
+        yield from ("", *remarks(found.advice))
     if found.what_ifs:
         for what, results in simulated(found.what_ifs):
             yield from ("", f"{what_ifs.WHAT[what]}:")
@@ -136,16 +136,16 @@ def simulated(made: WhatIfs) -> list[tuple[str, list[what_ifs.Result]]]:
 
 
 def notes(made: WhatIfs) -> list[str]:
-    """How a number is repeated, and what is not there."""
+    """How a number is repeated, what is not there, and what is not simulated."""
     seeds = ",".join(map(str, made.seeds))
     how = f"means over seeds {seeds} with 95 % intervals" if len(made.seeds) > 1 else f"seed {seeds}"
     repeat = f"{how}; a row again: {made.command('FILE')}"
-    return [repeat, *(f"left out: {why}" for why in made.left_out)]
+    return [repeat, *(f"left out: {why}" for why in made.left_out), *made.optimistic]
 
 
 def short_source(row: Row) -> str:
-    """The source of a setting, a table without its folders."""
-    return re.sub(r"\S+/", "", row.source)
+    """The source of a setting without the folder of its table."""
+    return re.sub(r": \S+/\S+", "", row.source)
 
 
 def heading(found: Study) -> str:
@@ -241,7 +241,8 @@ def as_json(found: Study) -> dict[str, Any]:
         budget = asdict(found.advice.budget)
         classes = [{**asdict(one), "ports": asdict(one.ports)} for one in found.advice.classes]
         settings = [asdict(row) for row in rows(found.advice)]
-        out |= {"platform": found.advice.switch.platform.name, "budget": budget, "headroom": classes, "settings": settings}
+        of = found.advice.switch.platform
+        out |= {"platform": of.name, "assumes": of.assumes, "budget": budget, "headroom": classes, "settings": settings}
     if found.what_ifs:
         out["what_ifs"] = [_result(one) for one in found.what_ifs.results]
     return out
@@ -290,7 +291,7 @@ def markdown(found: Study) -> Iterator[str]:
     yield from ("", "## Buffer", "")
     sums = [[what, f"{size} B", format_size(size)] for what, size in asdict(budget).items()]
     yield from _table([["", "bytes", ""], *sums])
-    for line in runs_out(found.advice):
+    for line in remarks(found.advice):
         yield from ("", f"{line}.")
     if found.config and found.advice.fits:
         yield from ("", "## Before and after", "")

@@ -15,9 +15,9 @@ import polars as pl
 
 from penstock_net.advise.job import Job
 from penstock_net.advise.network import Network, leaf_spine, star
-from penstock_net.advise.settings import Advice, share
+from penstock_net.advise.settings import Advice, default_marking, share
 from penstock_net.advise.sonic import Config
-from penstock_net.advise.values import Values, advised, now, scheme, watchdog
+from penstock_net.advise.values import LARGEST_MTU, Values, advised, now, scheme, watchdog
 from penstock_net.errors import SpecError
 from penstock_net.inputs import time_ps
 from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER = "as it is", "advised"
 SPRAYED, BY_FLOW = "by packet", "by flow"
-LARGEST_MTU = 4096
 SHARED = (16, 4, 1)  # parts of the shared buffer
 BYSTANDERS = ("0us", "20us", "40us", "60us")  # when they start
 LARGEST_FAN_IN = 256
-MARKING = (0.25, 1.0, 4.0)  # times K_max of what is advised
+MARKING = (0.25, 1.0, 4.0)  # times K_max of the default
 RISES = (2, 8)  # K_max to K_min
 PERCENTS = (1, 5, 20)
 START = "10us"  # of what goes wrong
@@ -124,13 +123,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class WhatIfs:
-    """All results of a switch, what was left out and why, the ECN point that they say, and the folder of the specs."""
+    """All results of a switch, what was left out and why, the ECN point that they say, the folder of the specs, and what of the
+    switch is not simulated."""
 
     results: tuple[Result, ...]
     left_out: tuple[str, ...]
     seeds: tuple[int, ...]
     choice: Choice | None = None
     folder: str = "specs"
+    optimistic: tuple[str, ...] = ()
 
     def command(self, name: str) -> str:
         """What repeats a row."""
@@ -233,19 +234,23 @@ def _incast(made: _Maker) -> Iterator[Case]:
 
 
 def _ecn(made: _Maker) -> Iterator[Case]:
-    """K_max is never above what an ingress holds when it pauses."""
+    """K_max is never above what an ingress holds when it pauses. The grid is the same whatever a configuration has now, so that
+    advice on what was advised finds the same."""
     values = made.settings[AFTER]
     if BEFORE in made.settings:
         old = made.settings[BEFORE]
         yield made.case("ecn", _marks(old), BEFORE, replace(values, k_min=old.k_min, k_max=old.k_max, p_max=old.p_max), made.net)
     limit = math.floor(share(made.advice.budget.pool, values.alpha, made.switch.fan_in))
-    points = {(values.k_min, values.k_max, values.p_max): None}
+    _, middle = default_marking(made.advice.budget.pool, values.alpha, made.switch.fan_in)
+    points = [values]
     for times in MARKING:
-        high = min(round(values.k_max * times), max(limit, values.k_max))
-        points |= {(high // rise, high, percent): None for rise in RISES for percent in PERCENTS}
-    for low, high, percent in points:
-        point = replace(values, k_min=low, k_max=high, p_max=percent)
-        yield made.case("ecn", _marks(point), AFTER, point, made.net)
+        high = min(round(middle * times), max(limit, middle))
+        points += [replace(values, k_min=high // rise, k_max=high, p_max=percent) for rise in RISES for percent in PERCENTS]
+    seen: list[dict[str, str]] = []
+    for point in points:
+        if _marks(point) not in seen:
+            seen.append(_marks(point))
+            yield made.case("ecn", _marks(point), AFTER, point, made.net)
 
 
 def _marks(values: Values) -> dict[str, str]:

@@ -116,6 +116,9 @@ def _simulated(
         raise job.placed(error)
     index = names.index(job.switch) if job.switch else 0
     one = found[index]
+    if one.advice and not one.advice.switch.buffer:
+        rule = f"the buffer of {one.name} is not known, and what-ifs depend on it"
+        raise SpecError(rule, remedy="give buffer, what packets may take", place="--job")
     if one.advice is None or not one.advice.fits:
         raise SpecError(f"{one.name} has no settings that fit", remedy="without --job the reason is said", place="--job")
     folder = out / one.name if len(found) > 1 else out
