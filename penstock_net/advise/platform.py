@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -12,7 +13,7 @@ from typing import Any
 from penstock_net.advise.formulas import KIB, SMALLEST, Fit, Parts, Sonic, formula_tables, platforms
 from penstock_net.advise.names import meant, no_platform
 from penstock_net.errors import SpecError
-from penstock_net.units import parse_delay
+from penstock_net.units import format_size, parse_delay
 
 CONTROL = 64  # bytes of a pause
 HEADER = 48
@@ -145,11 +146,13 @@ class Platform:
         if self.formula is None:
             at = min((at for at in rows if at[0] >= gbps and at[1] >= metres), default=None)
             if at is None:
+                longest = max((m for g, m in rows if g >= gbps), default=0)
+                most = f"{longest} m at this rate" if longest else f"{max(g for g, _ in rows)} Gbit/s"
                 raise SpecError(
                     f"its table has no row for {gbps} Gbit/s and {metres} m or more, and no formula of it is known",
                     path="platform",
                     value=self.name,
-                    remedy="give cell, response and mtu by hand",
+                    remedy=f"at most {most}, or give response and cell instead of platform",
                 )
             next_one = "" if row else f", the next longer or faster one: {at[0]} Gbit/s, {at[1]} m"
             return Headroom(rows[at], None, f"row of its table{next_one}", self.shipped)
@@ -184,7 +187,7 @@ class Platform:
             private = headroom.total + (self.formula.port_mtu if lanes >= 8 else 0)
             return {"xon": xon, "size": xon if shared else KIB * ceil((xon + private) / KIB)}
         if "size" in self.table:
-            found = {key: self.table[key] for key in ("xon", "xon_offset", "size") if key in self.table}
+            found: dict[str, int] = {key: self.table[key] for key in ("xon", "xon_offset", "size") if key in self.table}
             return found if shared else {**found, "size": found["size"] + headroom.total}
         frame = _stored(self.formula.mtu + HEADER, self.formula.cell) if isinstance(self.formula, ByHand) else 10 * KIB
         return {"xon": 0, "xon_offset": 2 * frame, "size": frame if shared else frame + headroom.total}
@@ -214,6 +217,18 @@ def all_platforms() -> dict[str, Platform]:
         names, holds = (tuple(table[key]) for key in ("names", "holds"))
         out[name] = Platform(name, about["asic"], about["source"], platforms().get(name), xoff, numbers, names=names, holds=holds)
     return out
+
+
+def listed() -> Iterator[tuple[str, str, str]]:
+    """Of each platform its name, what its headroom comes from, and which packets, hardware, rates and buffer that is for."""
+    for name, of in sorted(all_platforms().items(), key=lambda item: item[0].lower()):
+        rows = (
+            "SONiC's formula" if isinstance(of.formula, Sonic) else "rows, and a fit between them" if of.formula else "rows only"
+        )
+        rates = sorted({gbps for gbps, _ in of.xoff})
+        buffer = f"buffer {format_size(of.table['buffer'], digits=4)}" if "buffer" in of.table else "buffer not known"
+        more = f"{of.assumes}; {rates[0]} to {rates[-1]} Gbit/s; {buffer}; as shipped with {', '.join(of.holds)}"
+        yield name, f"{of.asic}, {rows}", more
 
 
 def by_text(text: str) -> Platform | None:

@@ -203,7 +203,8 @@ def _ports(table: dict[str, Any]) -> tuple[Ports, ...]:
                 raise SpecError("must be whole Gbit/s, at most 3200Gbps", path="rate", value=kind["rate"])
             metres = parse_metres(kind["cable"], "cable")
             if not 1 <= metres <= MOST_METRES or metres.denominator != 1:
-                raise SpecError("must be whole metres, 1m to 100km", path="cable", value=kind["cable"], remedy="round it up")
+                remedy = "round it up" if 0 < metres <= MOST_METRES else ""
+                raise SpecError("must be whole metres, 1m to 100km", path="cable", value=kind["cable"], remedy=remedy)
             lanes = whole(kind.get("lanes", 8 if rate >= 800 * 10**9 else 4), "lanes", 1, 8)
             first = sum(len(each.names) for each in found)
             if first + count > MOST_PORTS:

@@ -99,7 +99,9 @@ def parse(text: str, place: str) -> Config:
     try:
         tables = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise SpecError(f"not valid JSON: {error.msg}", place=f"{place}:{error.lineno}:{error.colno}") from None
+        remedy = "config save writes it whole" if error.pos >= len(text.rstrip()) else ""
+        where = f"{place}:{error.lineno}:{error.colno}"
+        raise SpecError(f"not valid JSON: {error.msg}", place=where, remedy=remedy) from None
     except (RecursionError, ValueError):
         raise SpecError("not valid JSON: too deep, or a number too long", place=place) from None
     except SpecError as error:

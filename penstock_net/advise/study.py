@@ -17,8 +17,9 @@ from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
 from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
+from penstock_net.advise.screen import fitted, wrapped
 from penstock_net.advise.settings import Advice, Class, Row, advise, remarks, rows, why_not
-from penstock_net.advise.site import read_site
+from penstock_net.advise.site import Switch, read_site
 from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
 from penstock_net.advise.what_ifs import WhatIfs
 from penstock_net.errors import SpecError
@@ -62,7 +63,7 @@ def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] 
         for option, given in (("--platform", platform), ("--neighbour", neighbours), ("--response", own)):
             if given:
                 raise SpecError("is for a config_db.json", place=option, remedy="a site.toml names its platforms itself")
-        return [_of_switch(advise(switch)) for switch in read_site(site)]
+        return [_of_site(switch, site) for switch in read_site(site)]
     config = read_config(site)
     of = platform_named(platform) if platform else own_platform(config, own) if own else platform_of(config)
     findings = check(config, of, tuple(read_config(path) for path in neighbours))
@@ -89,6 +90,13 @@ def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] 
     return [replace(found, findings=tuple(findings) + found.findings)]
 
 
+def _of_site(switch: Switch, site: Path) -> Study:
+    try:
+        return _of_switch(advise(switch))
+    except SpecError as error:
+        raise error.within(switch.name, site) from None
+
+
 def _of_switch(advice: Advice) -> Study:
     lacks = why_not(advice)
     findings = (Finding("error", "buffer", advice.switch.name, lacks),) if lacks else ()
@@ -98,28 +106,33 @@ def _of_switch(advice: Advice) -> Study:
 # ---- Text ----
 
 
-def text(found: Study, settings: bool = True) -> Iterator[str]:
-    """Lines for a terminal; settings: with these, not only what was simulated and the findings."""
-    yield heading(found)
+def text(found: Study, settings: bool = True, width: int | None = None) -> Iterator[str]:
+    """Lines for a terminal; settings: with these, not only what was simulated and the findings; width: of the terminal."""
+    yield from wrapped(heading(found), width)
     if found.advice and settings:
         yield ""
-        yield from _aligned([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1)
+        yield from fitted([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1, width)
         yield ""
         of = max(len(row.of) for row in rows(found.advice))
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
-            yield f"{'':<18}{row.reason}; {short_source(row)}"
-        yield from ("", *remarks(found.advice))
+            yield from wrapped(f"{row.reason}; {short_source(row)}", width, " " * 18)
+        yield ""
+        for line in remarks(found.advice):
+            yield from wrapped(line, width)
     if found.what_ifs:
         for what, results in simulated(found.what_ifs):
             yield from ("", f"{what_ifs.WHAT[what]}:")
-            yield from _aligned(what_ifs.table(results), len(results[0].case.varied))
-            yield what_ifs.legend(what)
+            yield from fitted(what_ifs.table(results), len(results[0].case.varied), width)
+            yield from wrapped(what_ifs.legend(what), width)
             if what == "ecn" and found.what_ifs.choice:
-                yield what_ifs.said(found.what_ifs.choice)
-        yield from ("", *notes(found.what_ifs))
+                yield from wrapped(what_ifs.said(found.what_ifs.choice), width)
+        yield ""
+        for line in notes(found.what_ifs):
+            yield from wrapped(line, width)
     yield ""
-    yield from findings_text(found)
+    for line in findings_text(found):
+        yield from wrapped(line, width)
 
 
 def with_what_ifs(found: Study, made: WhatIfs) -> Study:
@@ -168,15 +181,10 @@ def parts_of(one: Class) -> list[str]:
     return [one.ports.text, *(f"{getattr(parts, key):.0f}" if parts else "-" for key in PARTS), str(one.xoff)]
 
 
-def _aligned(table: list[list[str]], left: int) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*table)]
-    for cells in table:
-        yield "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
-
-
 def findings_text(found: Study) -> Iterator[str]:
     """How many findings there are, and each kind of them once."""
-    counts = [f"{sum(f.severity == kind for f in found.findings)} {kind}s" for kind in SEVERITIES]
+    numbers = {kind: sum(finding.severity == kind for finding in found.findings) for kind in SEVERITIES}
+    counts = [f"{number} {kind}{'s' * (number != 1)}" for kind, number in numbers.items()]
     yield f"findings: {', '.join(counts)}" if found.findings else "no findings"
     for finding, places in grouped(found.findings):
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""

@@ -120,7 +120,7 @@ def _parts(switch: Switch) -> dict[str, Any]:
 
     Of responses that differ by rate it is the shortest. Cells take as much of the buffer as the platform's formula says.
     """
-    of, table = switch.platform, {}
+    of, table = switch.platform, dict[str, Any]()
     responses = _responses(switch)
     if responses:
         table["response"] = f"{min(responses):g}ns"

@@ -1,5 +1,7 @@
 """penstock advise"""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,15 @@ from penstock_net.errors import SpecError
 
 if TYPE_CHECKING:
     from penstock_net.advise.study import Study
+
+
+def _platforms(wanted: bool) -> None:
+    if wanted:
+        from penstock_net.advise.platform import listed
+        from penstock_net.cli._listing import listing
+
+        typer.echo(listing(listed()))
+        raise typer.Exit
 
 
 def command(
@@ -50,6 +61,12 @@ def command(
     mtu: Annotated[
         int | None, typer.Option(metavar="BYTES", help="By hand: the largest lossless packet.", show_default=False)
     ] = None,
+    platforms: Annotated[
+        bool,
+        typer.Option(
+            "--platforms", callback=_platforms, is_eager=True, help="List the platforms, and what their headroom is for."
+        ),
+    ] = False,
     neighbour: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="The config_db.json of a neighbour, to compare the ends of links.", show_default=False),
@@ -88,8 +105,9 @@ def command(
     found = study(site, platform, tuple(neighbour or ()), own)
     if job and out:
         found = _simulated(found, job, out, seeds, workers, tuple(what_if or ()))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, one in enumerate(found):
-        typer.echo(("\n" if number else "") + "\n".join(text(one, not what_if)))
+        typer.echo(("\n" if number else "") + "\n".join(text(one, not what_if, width)))
     if out is not None:
         from penstock_net.report.board import files
 

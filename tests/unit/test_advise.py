@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.platform import ByHand, all_platforms, platform
+from penstock_net.advise.screen import fitted
 from penstock_net.advise.settings import K_MAX, K_MIN, Advice, advise, detection_ms, rows, share, why_not
 from penstock_net.advise.site import Ports, Switch, read_site, sharing
 from penstock_net.advise.sonic import Config, own_platform, parse, platform_of, switch_of
-from penstock_net.advise.study import contents, markdown, study
+from penstock_net.advise.study import contents, markdown, study, text
 from penstock_net.advise.values import advised, now
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
@@ -376,14 +377,17 @@ def test_names_of_ports_change_nothing(tmp_path):
     ("old", "new", "words"),
     [
         ("Z9864f", "Z9864", 'site.toml:4: switch.0.platform = "Z9864": no such platform; did you mean "Z9864f"?'),
-        ("Z9864f", "7260", "its table has no row for 400 Gbit/s and 5 m or more"),
+        ("Z9864f", "7260", 'site.toml: leaf.platform = "7260CX3": its table has no row for 400 Gbit/s and 5 m or more'),
+        ("Z9864f", "7260", "at most 100 Gbit/s, or give response and cell instead of platform"),
         ('"leaf"', '"../leaf"', "switch.0.name"),
         ("lossless = [3, 4]", "lossless = [3, 3]", "names a priority twice"),
         ("lossless = [3, 4]", "lossless = []", "must be a list of priorities"),
         ("lossless = [3, 4]", "lossless = [8]", "must be between 0 and 7"),
         ("lossless", "losless", 'did you mean "lossless"?'),
         ("5m", "5ft", 'unknown unit "ft"; known: m, km'),
-        ("5m", "0m", "must be whole metres, 1m to 100km"),
+        ("5m", "0m", 'cable = "0m": must be whole metres, 1m to 100km\n'),
+        ("5m", "-5m", 'cable = "-5m": must be whole metres, 1m to 100km\n'),
+        ("5m", "2.5m", "must be whole metres, 1m to 100km; round it up"),
         ("400Gbps", "400.5Gbps", "must be whole Gbit/s"),
         ('count = 32, rate = "4', 'count = 0, rate = "4', "switch.0.ports.0.count = 0: must be between 1 and 4096"),
         ("fan_in = 16", "fan_in = 0", "traffic.incast.fan_in = 0"),
@@ -554,8 +558,8 @@ def test_a_platform_by_another_name(text, name):
 def test_each_platform_is_understood_by_each_of_its_names():
     for name, one in all_platforms().items():
         for alias in (name, *one.names, *one.holds):
-            for text in (alias, alias.lower(), alias.upper(), f"vendor-{alias}-r0", f"x86_64-vendor_{alias.replace('-', '_')}"):
-                assert platform(text).name == name, text
+            for called in (alias, alias.lower(), alias.upper(), f"vendor-{alias}-r0", f"x86_64-vendor_{alias.replace('-', '_')}"):
+                assert platform(called).name == name, called
 
 
 @pytest.mark.parametrize(
@@ -707,3 +711,51 @@ def test_advice_where_sonic_computes_headroom_is_stable(mtu, sized):
     assert again.budget == advice.budget and fragment(again, after) == rows_of
     assert check(after, platform_of(after)) == []
     assert now(after, again) == advised(again)
+
+
+# ---- The width of a terminal ----
+
+WIDE = [
+    ["K_min", "K_max", "short", "long", "buffer", "drops", "spec"],
+    *[
+        [f"{i}KB", f"{2 * i}KB", f"{i}.1 (1.5 to 9.5)", f"{i}.2 (1.5 to 9.5)", f"{i} +- 1 MB", "0", f"ecn-{i}.toml"]
+        for i in (1, 2)
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "words", "missing"),
+    [
+        (None, ["ecn-1.toml", "1.5 to 9.5"], ["in all rows"]),
+        (85, ["ecn-1.toml", "1.5 to 9.5"], ["in all rows"]),
+        (75, ["specs are named by what is varied: ecn-1.toml, ...", "drops"], ["in all rows", "ecn-2.toml"]),
+        (65, ["in all rows: drops 0", "1.5 to 9.5"], ["not shown"]),
+        (58, ["1.5-9.5", "1 +- 1 MB"], ["1.5 to 9.5", "not shown"]),
+        (45, ["1.5-9.5", "not shown, for lack of width: buffer"], ["+- 1"]),
+        (20, ["not shown, for lack"], []),
+    ],
+)
+def test_a_table_fits_a_terminal(width, words, missing):
+    found = list(fitted(WIDE, 2, width))
+    whole = " ".join(line.strip() for line in found)
+    assert all(word in whole for word in words) and not any(word in whole for word in missing), found
+    assert width is None or width < 40 or all(len(line) <= width for line in found)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", [*SHIPPED])
+def test_advice_fits_a_terminal(name, width, tmp_path):
+    tables = clean(name, 3)
+    tables["PFC_WD"]["GLOBAL"]["POLL_INTERVAL"] = "1000"
+    (found,) = study(written(tmp_path, json.dumps(tables), "c.json"))
+    lines = list(text(found, width=width))
+    assert max(map(len, lines)) <= width and len(lines) > 20
+    plain = [line for line in text(found)]
+    assert " ".join(" ".join(lines).split()) == " ".join(" ".join(plain).split())
+
+
+@pytest.mark.parametrize("content", ["", '{"PORT": {', "\n"])
+def test_a_cut_configuration(content, tmp_path, capsys):
+    assert main(["advise", str(written(tmp_path, content, "c.json"))]) == 2
+    assert "not valid JSON" in (said := capsys.readouterr().err) and "config save writes it whole" in said
