@@ -139,15 +139,16 @@ def _responses(switch: Switch) -> list[float]:
 
 
 def not_simulated(switch: Switch) -> list[str]:
-    """Which of cable, response and cells a simulation of the switch does not have, in a line each; none, if it has all three."""
-    of, out = switch.platform, []
+    """Which of cable, response and cells a simulation of the switch does not have, in a line; none, if it has all three."""
+    of = switch.platform
+    out: list[str] = []
     responses = _responses(switch)
     known = {"response": bool(responses), "cells": of.cell > 0 or isinstance(of.formula, ByHand)}
     missing = [what for what, there in known.items() if not there]
     if missing:
-        which = " and ".join(missing)
-        are = "are" if missing[-1] == "cells" else "is"
-        out.append(f"of cable, response and cells, {which} {are} not known of {of.name}: simulated without, which is optimistic")
+        there = " and ".join(["cable", *(what for what, found in known.items() if found)])
+        lacks = f"{' and '.join(missing)} of {of.name}: not known"
+        out.append(f"{lacks}, so that of cable, response and cells only {there} can be simulated, which is optimistic")
     if len(responses) > 1:
         slower = f"up to {responses[-1]:.0f} ns at slower ports"
         out.append(f"the response is simulated as {responses[0]:.0f} ns at all ports; it is {slower}, so that is optimistic")

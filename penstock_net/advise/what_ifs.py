@@ -15,7 +15,7 @@ import polars as pl
 
 from penstock_net.advise.job import Job
 from penstock_net.advise.network import Network, leaf_spine, star
-from penstock_net.advise.settings import Advice, default_marking, share
+from penstock_net.advise.settings import K_MAX, K_MIN, P_MAX, Advice, default_marking, share
 from penstock_net.advise.sonic import Config
 from penstock_net.advise.values import LARGEST_MTU, Values, advised, now, scheme, watchdog
 from penstock_net.errors import SpecError
@@ -108,12 +108,19 @@ class Choice:
     """What the ECN grid says: the case that stands for the advice, and by how much it is better than the default.
 
     ratio  default / chosen of the score, by seed; 1 if the default stays
+    has    the default is not SONiC's, but what the switch has
     """
 
     chosen: Result
     default: Result
     best: Result
     ratio: RatioInterval
+    has: bool = False
+
+    @property
+    def before(self) -> str:
+        """What the default is called."""
+        return "what the switch has" if self.has else "the default"
 
     @property
     def changed(self) -> bool:
@@ -381,7 +388,9 @@ def choose(results: list[Result], advice: Advice) -> Choice | None:
     pairs = [(a, b) for a, b in zip(default.values["both"], best.values["both"]) if a is not None and b is not None]
     ratio = ratio_interval([a / b for a, b in pairs])
     better = best is not default and len(pairs) > 1 and ratio.low > 1
-    return Choice(best if better else default, default, best, ratio)
+    marking = advice.switch.marking
+    has = marking == (advice.k_min, advice.k_max, advice.p_max) and marking != (K_MIN, K_MAX, P_MAX)
+    return Choice(best if better else default, default, best, ratio, has)
 
 
 def marks_of(found: Result) -> tuple[int, int, int]:
@@ -438,10 +447,11 @@ def said(choice: Choice) -> str:
     low, high, percent = best.case.varied.values()
     point = f"K_min {low}, K_max {high}, P_max {percent}"
     if best is default:
-        return f"the default, {point}, is the best of the grid"
+        return f"{choice.before}, {point}, is the best of the grid"
     if math.isnan(ratio.factor):
-        return f"{point} is the best of the grid with this seed; whether that is real takes more seeds, so the default stays"
-    by = f"default / this of both: {_short(ratio.mean)}, 95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
+        return f"{point} is the best of the grid with this seed; whether that is real takes more seeds, so {choice.before} stays"
+    within = f"95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
+    by = f"{choice.before.removeprefix('the ')} / this of both: {_short(ratio.mean)}, {within}"
     if choice.changed:
-        return f"{point} is better than the default ({by}), and is chosen"
-    return f"{point} is the best of the grid, and not better than the default beyond chance ({by}), which stays"
+        return f"{point} is better than {choice.before} ({by}), and is chosen"
+    return f"{point} is the best of the grid, and not better than {choice.before} beyond chance ({by}), which stays"

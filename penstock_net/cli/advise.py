@@ -93,6 +93,7 @@ def command(
     trade, failures, storms. Each number has a spec in DIR/specs that repeats it. Runs are kept in DIR/what-ifs: the same command
     goes on after an interruption.
     """
+    from penstock_net.advise.screen import wrapped
     from penstock_net.advise.sonic import by_hand
     from penstock_net.advise.study import study, text, write
 
@@ -112,7 +113,8 @@ def command(
         from penstock_net.report.board import files
 
         paths = write(found, out, files)
-        typer.echo(f"written to {out}: {', '.join(str(path.relative_to(out)) for path in paths)}")
+        names = ", ".join(str(path.relative_to(out)) for path in paths)
+        typer.echo("\n".join(wrapped(f"written to {out}: {names}", width)))
     if any(one.wrong for one in found):
         raise typer.Exit(1)
 
