@@ -8,6 +8,8 @@ from typing import Any
 
 from penstock_net.errors import SpecError, closest
 
+PLATFORMS = "penstock advise --platforms"
+
 
 def meant(text: str, names: Iterable[str]) -> str | None:
     """The longest of some names that a text contains as whole words: "Arista-7260CX3-D108C8" has "7260CX3"; None: none."""
@@ -30,4 +32,4 @@ def no_platform(text: Any, names: Iterable[str], chips: Mapping[str, Iterable[st
             rule = "is a chip, and platforms with it differ"
             return SpecError(rule, path="platform", value=text, remedy=f"name one: {', '.join(sorted(having))}")
     remedy = closest(text, known) or f"known: {', '.join(sorted({name for having in chips.values() for name in having}))}"
-    return SpecError("no such platform", path="platform", value=text, remedy=f"{remedy}; penstock advise --platforms lists all")
+    return SpecError("no such platform", path="platform", value=text, remedy=f"{remedy}; {PLATFORMS} lists all")

@@ -185,11 +185,16 @@ def _why_marking(advice: Advice, alpha: float) -> tuple[tuple[str, str, str], st
     return (low, why, "of packets at K_max"), source
 
 
+def assumed(switch: Switch) -> str:
+    """Which packets the headroom is for; ports may differ in their MTU."""
+    return "; or ".join(dict.fromkeys(switch.platform.at_port(kind.mtu).assumes for kind in switch.ports))
+
+
 def remarks(advice: Advice) -> list[str]:
     """What the headroom assumes, whether the rows are those of this hardware, what is not known, and when a pool runs out."""
     switch = advice.switch
     of = switch.platform
-    out = [f"headroom is for: {of.assumes}"]
+    out = [f"headroom is for: {assumed(switch)}"]
     if not of.holds_for(switch.hwsku):
         out.append(f"its rows are those of {', '.join(of.holds)}; {switch.hwsku} may have others")
     if not switch.buffer:

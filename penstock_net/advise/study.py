@@ -15,10 +15,11 @@ from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
+from penstock_net.advise.names import PLATFORMS
 from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
 from penstock_net.advise.screen import fitted, wrapped
-from penstock_net.advise.settings import Advice, Class, Row, advise, remarks, rows, why_not
+from penstock_net.advise.settings import Advice, Class, Row, advise, assumed, remarks, rows, why_not
 from penstock_net.advise.site import Switch, read_site
 from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
 from penstock_net.advise.what_ifs import WhatIfs
@@ -70,15 +71,10 @@ def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] 
     row = config.rows("DEVICE_METADATA").get("localhost", {})
     name = str(row.get("hostname", site.stem))[:64]
     if of is None:
-        return [
-            Study(
-                name,
-                None,
-                tuple(findings),
-                config,
-                "its platform is not known, so headroom is not judged: give --platform, or --response and --cell",
-            )
-        ]
+        called = str(row.get("hwsku") or row.get("platform") or "")[:64]
+        what = f'its platform, "{called}", is not known' if called else "no hwsku says what its platform is"
+        note = f"{what}, so headroom is not judged: give --platform ({PLATFORMS} lists them), or --response and --cell"
+        return [Study(name, None, tuple(findings), config, note)]
     switch = switch_of(config, of)
     if switch is None:
         return [Study(name, None, tuple(findings), config, "no port has PFC, a speed of whole Gbit/s and a length of cable")]
@@ -249,8 +245,14 @@ def as_json(found: Study) -> dict[str, Any]:
         budget = asdict(found.advice.budget)
         classes = [{**asdict(one), "ports": asdict(one.ports)} for one in found.advice.classes]
         settings = [asdict(row) for row in rows(found.advice)]
-        of = found.advice.switch.platform
-        out |= {"platform": of.name, "assumes": of.assumes, "budget": budget, "headroom": classes, "settings": settings}
+        switch = found.advice.switch
+        out |= {
+            "platform": switch.platform.name,
+            "assumes": assumed(switch),
+            "budget": budget,
+            "headroom": classes,
+            "settings": settings,
+        }
     if found.what_ifs:
         out["what_ifs"] = [_result(one) for one in found.what_ifs.results]
     return out

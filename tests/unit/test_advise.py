@@ -14,7 +14,7 @@ from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.platform import ByHand, all_platforms, platform
 from penstock_net.advise.screen import fitted
-from penstock_net.advise.settings import K_MAX, K_MIN, Advice, advise, detection_ms, rows, share, why_not
+from penstock_net.advise.settings import K_MAX, K_MIN, Advice, advise, assumed, detection_ms, rows, share, why_not
 from penstock_net.advise.site import Ports, Switch, read_site, sharing
 from penstock_net.advise.sonic import Config, own_platform, parse, platform_of, switch_of
 from penstock_net.advise.study import contents, markdown, study, text
@@ -163,7 +163,8 @@ def test_an_unknown_platform(tmp_path, capsys):
     tables = clean("Z9864f", 2)
     tables["DEVICE_METADATA"]["localhost"]["hwsku"] = "nothing"
     path = str(written(tmp_path, json.dumps(tables), "c.json"))
-    assert main(["advise", path]) == 0 and "give --platform" in capsys.readouterr().out
+    assert main(["advise", path]) == 0
+    assert 'its platform, "nothing", is not known' in (said := capsys.readouterr().out) and "give --platform" in said
     assert main(["advise", path, "--platform", "Z9864f"]) == 0 and "393192 B" in capsys.readouterr().out
     assert main(["advise", path, "--platform", "Z9864"]) == 2 and 'did you mean "Z9864f"?' in capsys.readouterr().err
 
@@ -661,6 +662,7 @@ def test_the_mtu_of_a_port_counts_where_sonic_computes_headroom():
         (one,) = advise(switch_of(config, of)).classes
         assert one.xoff == replace(of.formula, port_mtu=mtu or 9100).xoff(200, 40).total
         assert f"with PORT mtu {mtu or 9100} B" in one.reason
+        assert f"port MTU {mtu or 9100} B" in assumed(switch_of(config, of))
         sizes.append(one.xoff)
     assert sizes == sorted(set(sizes)) and sizes[-1] == of.xoff[200, 40]
 
@@ -759,3 +761,18 @@ def test_advice_fits_a_terminal(name, width, tmp_path):
 def test_a_cut_configuration(content, tmp_path, capsys):
     assert main(["advise", str(written(tmp_path, content, "c.json"))]) == 2
     assert "not valid JSON" in (said := capsys.readouterr().err) and "config save writes it whole" in said
+
+
+def test_the_list_of_platforms(capsys):
+    """Each with the packets that its headroom is for, what has its rows, and its buffer."""
+    assert main(["advise", "--platforms"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for name, of in all_platforms().items():
+        assert f"{name}: {of.asic}" in said and of.assumes in said and all(one in said for one in of.holds)
+
+
+def test_a_configuration_that_names_no_platform(tmp_path, capsys):
+    tables = clean("Z9864f", 2)
+    del tables["DEVICE_METADATA"]["localhost"]["hwsku"]
+    assert main(["advise", str(written(tmp_path, json.dumps(tables), "c.json"))]) == 0
+    assert "no hwsku says what its platform is" in capsys.readouterr().out
