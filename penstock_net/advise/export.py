@@ -19,6 +19,8 @@ def fragment(advice: Advice, before: Config) -> Tables:
     switch = advice.switch
     enabled = ",".join(map(str, switch.lossless))
     size = {"type": "ingress", "mode": "dynamic", "size": str(advice.budget.pool)}
+    if all(kind.dynamic for kind in switch.ports) and "size" not in before.rows("BUFFER_POOL").get(pool, {}):
+        del size["size"]  # SONiC computes it
     if switch.shares:
         size["xoff"] = str(advice.budget.headroom)
     out: Tables = {
@@ -38,13 +40,14 @@ def fragment(advice: Advice, before: Config) -> Tables:
     time = str(advice.detection_ms)
     for one in advice.classes:
         profile = f"pg_lossless_{one.ports.gbps * 1000}_{one.ports.metres}m_profile"
-        out["BUFFER_PROFILE"][profile] = _profile(one, pool, advice.dynamic_th)
+        if not one.ports.dynamic:
+            out["BUFFER_PROFILE"][profile] = _profile(one, pool, advice.dynamic_th)
         for name in one.ports.names:
             out["CABLE_LENGTH"]["AZURE"][name] = f"{one.ports.metres}m"
             out["PORT_QOS_MAP"][name] = {"pfc_enable": enabled, "pfcwd_sw_enable": enabled}
             out["PFC_WD"][name] = {"action": "drop", "detection_time": time, "restoration_time": time}
             for key in _keys(name, switch.lossless, before.rows("BUFFER_PG")):
-                out["BUFFER_PG"][key] = {"profile": profile}
+                out["BUFFER_PG"][key] = {"profile": "NULL" if one.ports.dynamic else profile}
             for key in _keys(name, switch.lossless, before.rows("QUEUE")):
                 out["QUEUE"][key] = {"wred_profile": wred}
     return out

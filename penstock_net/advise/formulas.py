@@ -61,22 +61,36 @@ class Sonic:
         """Of a port of so many Gbit/s with a cable of so many metres.  SpecError: one of them is not above zero."""
         _check(gbps, metres)
         cable = Fraction(2 * metres * gbps * 10**9, 8 * SPEED_OF_LIGHT)
-        response = KIB * _exact(self.mac_phy_delay)
-        if self.older or gbps not in QUANTA:
-            response += KIB * _exact(self.peer_response)
-        else:
-            response += SMALLEST * QUANTA[gbps]
-        response += Fraction(gbps * self.tile_ns, 8)
+        response = self._response(gbps)
         through = self.port_mtu + cable + response
         worst = self._worst()
         part = Fraction(self.small_percent, 100)
-        small = SMALLEST / (part * SMALLEST + (1 - part) * self.lossless_mtu)
-        cells = through * small * (worst - 1)
+        cells = through * (self._occupancy() - 1)
         exact = self.lossless_mtu + through + cells
         total = _whole_kib(exact)
         if part < 1 and not self.shared_pool and total + 2 * KIB < _whole_kib(self.lossless_mtu + through * worst):
             total += 2 * KIB
         return Parts(float(cable), float(response), self.port_mtu + self.lossless_mtu, float(cells), float(total - exact), total)
+
+    def response_at(self, gbps: int) -> float:
+        """Nanoseconds in which the response part is sent at a rate."""
+        return float(8 * self._response(gbps) / gbps)
+
+    def _response(self, gbps: int) -> Fraction:
+        """Bytes that are sent while the peer and the circuits react."""
+        peer = self.older or gbps not in QUANTA
+        sent = KIB * _exact(self.peer_response) if peer else Fraction(SMALLEST * QUANTA[gbps])
+        return KIB * _exact(self.mac_phy_delay) + sent + Fraction(gbps * self.tile_ns, 8)
+
+    @property
+    def blow_up(self) -> float:
+        """Bytes of the buffer for a byte of packets."""
+        return float(self._occupancy())
+
+    def _occupancy(self) -> Fraction:
+        part = Fraction(self.small_percent, 100)
+        small = SMALLEST / (part * SMALLEST + (1 - part) * self.lossless_mtu)
+        return 1 + small * (self._worst() - 1)
 
     def _worst(self) -> Fraction:
         """Bytes of cells for a byte of the smallest packets."""
@@ -86,11 +100,20 @@ class Sonic:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit of a vendor's table: blow_up * (frames + rate * (response_ns + 10 ns/m)), from 100 Gbit/s, up to 2 km."""
+    """A fit of a vendor's table: blow_up * (frames + rate * (response_ns + 10 ns/m)), from 100 Gbit/s, up to 2 km.
+
+    cell  bytes of a cell of the buffer; 0: not known     small_percent  share of small packets, 0 to 100; 0: not known
+    """
 
     blow_up: float
     response_ns: float
     frames: float
+    cell: int = 0
+    small_percent: int = 0
+
+    def response_at(self, gbps: int) -> float:
+        """As `Sonic.response_at`: the same at every rate."""
+        return self.response_ns
 
     def xoff(self, gbps: int, metres: int) -> Parts:
         """As `Sonic.xoff`; within 2 % of the table."""

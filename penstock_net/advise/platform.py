@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from penstock_net.advise.formulas import KIB, Fit, Parts, Sonic, formula_tables, platforms
-from penstock_net.errors import SpecError, nearest
-from penstock_net.units import parse_delay
+from penstock_net.advise.formulas import KIB, SMALLEST, Fit, Parts, Sonic, formula_tables, platforms
+from penstock_net.advise.names import meant, no_platform
+from penstock_net.errors import SpecError
+from penstock_net.units import format_size, parse_delay
 
 CONTROL = 64  # bytes of a pause
 HEADER = 48
@@ -43,6 +45,10 @@ class ByHand:
         total = ceil(whole * self.blow_up)
         cells = (self.blow_up - 1) * whole
         return Parts(cable, response, frames, cells, total - cable - response - frames - cells, total)
+
+    def response_at(self, gbps: int) -> float:
+        """As `Sonic.response_at`."""
+        return self.response_ns
 
     @property
     def blow_up(self) -> float:
@@ -76,6 +82,7 @@ class Platform:
 
     formula  None: rows are all there is        xoff   rows: (Gbit/s, metres) -> bytes
     table    the other keys of rows.toml        fixed  the site has changed the formula's traffic, so that rows do not hold
+    names    what it is called                  holds  hwskus that have these very rows
     """
 
     name: str
@@ -85,6 +92,50 @@ class Platform:
     xoff: dict[tuple[int, int], int]
     table: dict[str, int]
     fixed: bool = False
+    names: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+
+    @property
+    def shipped(self) -> str:
+        """What the rows are of, and where they are."""
+        return f"table of {', '.join(self.holds)}: {self.source}"
+
+    @property
+    def cell(self) -> int:
+        """Bytes of a cell of the buffer; 0: not known, or by hand none."""
+        return self.formula.cell if self.formula and self.formula.cell else self.table.get("cell", 0)
+
+    def response_ns(self, gbps: int) -> float | None:
+        """From a pause's arrival to silence at a port of this rate; None: not known."""
+        return self.formula.response_at(gbps) if self.formula else None
+
+    @property
+    def assumes(self) -> str:
+        """Which packets its headroom is for."""
+        of = self.formula
+        cells = f", in cells of {self.cell} B" if self.cell else ", cells not known"
+        if isinstance(of, Sonic):
+            what = f"lossless MTU {of.lossless_mtu} B, port MTU {of.port_mtu} B, {of.small_percent} % packets of {SMALLEST} B"
+        elif isinstance(of, ByHand):
+            what = f"lossless MTU {of.mtu} B, {100 * of.small:g} % smallest packets"
+            cells = f", in cells of {of.cell} B" if of.cell else ", bytes, no cells"
+        elif isinstance(of, Fit):
+            small = f"{of.small_percent} % packets of {SMALLEST} B" if of.small_percent else "share of small packets not known"
+            what = f"MTU not known ({of.frames:.0f} B of frames), {small}"
+        else:
+            what = "MTU and share of small packets not known"
+        return what + cells
+
+    def holds_for(self, hwsku: str) -> bool:
+        """Whether the rows are known to be those of this hwsku; of none named they are."""
+        return not hwsku or not self.holds or meant(hwsku, self.holds) is not None
+
+    def at_port(self, mtu: int) -> Platform:
+        """The platform for a port whose largest packet has so many bytes; 0: as its table has it."""
+        of = self.formula
+        if not mtu or not isinstance(of, Sonic) or mtu == of.port_mtu:
+            return self
+        return replace(self, formula=replace(of, port_mtu=mtu), fixed=True)
 
     def headroom(self, gbps: int, metres: int) -> Headroom:
         """That of a priority of a port.  SpecError: there is neither a formula nor a row that is long enough."""
@@ -93,21 +144,24 @@ class Platform:
         above = min((size for (g, m), size in rows.items() if g >= gbps and m >= metres), default=None)
         row = rows.get((gbps, metres))
         if self.formula is None:
-            if above is None:
+            at = min((at for at in rows if at[0] >= gbps and at[1] >= metres), default=None)
+            if at is None:
+                longest = max((m for g, m in rows if g >= gbps), default=0)
+                most = f"{longest} m at this rate" if longest else f"{max(g for g, _ in rows)} Gbit/s"
                 raise SpecError(
                     f"its table has no row for {gbps} Gbit/s and {metres} m or more, and no formula of it is known",
                     path="platform",
                     value=self.name,
-                    remedy="give cell, response and mtu by hand",
+                    remedy=f"at most {most}, or give response and cell instead of platform",
                 )
-            longer = "" if row else ", the next longer or faster one"
-            return Headroom(above, None, f"row of its table{longer}", self.source)
+            next_one = "" if row else f", the next longer or faster one: {at[0]} Gbit/s, {at[1]} m"
+            return Headroom(rows[at], None, f"row of its table{next_one}", self.shipped)
         parts = self.formula.xoff(gbps, metres)
         reason, slack = self._formula(gbps, metres), 0.02 if isinstance(self.formula, Fit) else 0.0
-        source = "the simulator's bound" if isinstance(self.formula, ByHand) else f"{_kind(self.formula)}; {self.source}"
+        source = "the simulator's bound" if isinstance(self.formula, ByHand) else f"{_kind(self.formula)}; {self.shipped}"
         total = max(parts.total, below) if above is None else min(max(parts.total, below), above)
         if row is not None:
-            reason, source, slack = f"row of its table ({reason})", self.source, 0.0
+            reason, source, slack = f"row of its table ({reason})", self.shipped, 0.0
         elif total != parts.total:
             reason += f", kept between rows: {total} B"
         if total != parts.total:
@@ -133,18 +187,21 @@ class Platform:
             private = headroom.total + (self.formula.port_mtu if lanes >= 8 else 0)
             return {"xon": xon, "size": xon if shared else KIB * ceil((xon + private) / KIB)}
         if "size" in self.table:
-            found = {key: self.table[key] for key in ("xon", "xon_offset", "size")}
+            found: dict[str, int] = {key: self.table[key] for key in ("xon", "xon_offset", "size") if key in self.table}
             return found if shared else {**found, "size": found["size"] + headroom.total}
         frame = _stored(self.formula.mtu + HEADER, self.formula.cell) if isinstance(self.formula, ByHand) else 10 * KIB
         return {"xon": 0, "xon_offset": 2 * frame, "size": frame if shared else frame + headroom.total}
 
 
 def platform(name: str) -> Platform:
-    """That of a name.  SpecError: it is not known."""
-    known = all_platforms()
-    if name not in known:
-        raise SpecError("no such platform", path="platform", value=name, remedy=nearest(name, known))
-    return known[name]
+    """That which a name means, written in any way.  SpecError: it is not known."""
+    found = by_text(name)
+    if found is None:
+        chips: dict[str, list[str]] = {}
+        for one in all_platforms().values():
+            chips.setdefault(one.asic, []).append(one.name)
+        raise no_platform(name, [alias for one in all_platforms().values() for alias in one.names], chips)
+    return found
 
 
 @lru_cache
@@ -157,15 +214,28 @@ def all_platforms() -> dict[str, Platform]:
         about = {**tables.get(name, {}), **table}
         xoff = {(int(g), int(m)): size for g, row in table["xoff"].items() for m, size in row.items()}
         numbers = {key: value for key, value in table.items() if isinstance(value, int)}
-        out[name] = Platform(name, about["asic"], about["source"], platforms().get(name), xoff, numbers)
+        names, holds = (tuple(table[key]) for key in ("names", "holds"))
+        out[name] = Platform(name, about["asic"], about["source"], platforms().get(name), xoff, numbers, names=names, holds=holds)
     return out
 
 
+def listed() -> Iterator[tuple[str, str, str]]:
+    """Of each platform its name, what its headroom comes from, and which packets, hardware, rates and buffer that is for."""
+    for name, of in sorted(all_platforms().items(), key=lambda item: item[0].lower()):
+        rows = (
+            "SONiC's formula" if isinstance(of.formula, Sonic) else "rows, and a fit between them" if of.formula else "rows only"
+        )
+        rates = sorted({gbps for gbps, _ in of.xoff})
+        buffer = f"buffer {format_size(of.table['buffer'], digits=4)}" if "buffer" in of.table else "buffer not known"
+        more = f"{of.assumes}; {rates[0]} to {rates[-1]} Gbit/s; {buffer}; as shipped with {', '.join(of.holds)}"
+        yield name, f"{of.asic}, {rows}", more
+
+
 def by_text(text: str) -> Platform | None:
-    """The platform that a name of SONiC contains, such as "x86_64-dell_z9864f-r0" or "Mellanox-SN5640-C512X2"; None: none."""
-    plain = text.lower().replace("_", "-")
-    found = [p for name, p in all_platforms().items() if name.lower().replace("_", "-") in plain]
-    return max(found, key=lambda p: len(p.name), default=None)
+    """The platform that a text names, such as "x86_64-dell_z9864f-r0" or "Mellanox-SN5640-C512X2"; None: none."""
+    names = {alias: one for one in all_platforms().values() for alias in (*one.names, one.name)}
+    found = meant(text, names)
+    return names[found] if found else None
 
 
 def _stored(size: int, cell: int) -> int:

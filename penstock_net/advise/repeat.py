@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from penstock_net.advise.network import star
 from penstock_net.advise.settings import Advice
-from penstock_net.advise.values import advised, scheme
+from penstock_net.advise.values import LARGEST_MTU, advised, not_simulated, scheme
 from penstock_net.spec.toml import write_toml
 
 NETWORK = "network.txt"
-LARGEST_MTU = 4096
 
 
 def files(advice: Advice) -> dict[str, str]:
@@ -25,4 +24,5 @@ def files(advice: Advice) -> dict[str, str]:
         "workload": [incast, around] if switch.count > 1 else [],
         "host": {"mtu": LARGEST_MTU},
     }
-    return {"spec.toml": write_toml(spec), NETWORK: star(switch).text} if switch.count > 1 else {}
+    notes = "".join(f"# {line}\n" for line in not_simulated(switch))
+    return {"spec.toml": notes + write_toml(spec), NETWORK: star(switch).text} if switch.count > 1 else {}

@@ -73,8 +73,8 @@ class Advice:
 
     @property
     def fits(self) -> bool:
-        """Whether something is left to share."""
-        return self.budget.pool > 0
+        """Whether the buffer is known, and something of it is left to share."""
+        return self.switch.buffer > 0 and self.budget.pool > 0
 
 
 def advise(switch: Switch) -> Advice:
@@ -82,10 +82,10 @@ def advise(switch: Switch) -> Advice:
     classes = tuple(_class(switch, kind) for kind in switch.ports)
     budget = _budget(switch, classes)
     threshold = switch.platform.table.get("dynamic_th", 0)
-    k_min, k_max = _ecn(budget.pool, 2.0**threshold, switch.fan_in)
+    k_min, k_max, p_max = _ecn(switch, budget.pool, 2.0**threshold)
     detection = detection_ms(switch.count)
     poll = min(detection, LONGEST_POLL_MS)
-    return Advice(switch, classes, budget, threshold, k_min, k_max, P_MAX, detection, poll)
+    return Advice(switch, classes, budget, threshold, k_min, k_max, p_max, detection, poll)
 
 
 def detection_ms(ports: int) -> int:
@@ -99,8 +99,11 @@ def share(pool: float, alpha: float, n: int) -> float:
 
 
 def _class(switch: Switch, kind: Ports) -> Class:
-    found = switch.platform.headroom(kind.gbps, kind.metres)
-    values = switch.platform.profile(found, kind.lanes, switch.shares)
+    of = switch.platform.at_port(kind.mtu)
+    found = of.headroom(kind.gbps, kind.metres)
+    if kind.dynamic:
+        found = replace(found, reason=f"{found.reason}, with PORT mtu {kind.mtu} B")
+    values = of.profile(found, kind.lanes, switch.shares)
     offset = values.get("xon_offset")
     return Class(kind, found.total, values["xon"], offset, values["size"], found.parts, found.reason, found.source)
 
@@ -113,7 +116,15 @@ def _budget(switch: Switch, classes: tuple[Class, ...]) -> Budget:
     return Budget(switch.buffer, promised, headroom, reserve, switch.buffer - headroom - reserve)
 
 
-def _ecn(pool: int, alpha: float, n: int) -> tuple[int, int]:
+def _ecn(switch: Switch, pool: int, alpha: float) -> tuple[int, int, int]:
+    """K_min, K_max, P_max: those that the switch has, if a queue is marked before its ingress pauses, or the default."""
+    now, limit = switch.marking, share(max(pool, 0), alpha, switch.fan_in)
+    if now and now[2] and (now[1] <= limit or not switch.buffer):
+        return now
+    return (*(default_marking(pool, alpha, switch.fan_in) if switch.buffer else (K_MIN, K_MAX)), P_MAX)
+
+
+def default_marking(pool: int, alpha: float, n: int) -> tuple[int, int]:
     """K_min, K_max: SONiC's default, or less, in the same ratio, so that a queue is marked before its ingress pauses."""
     limit = floor(share(max(pool, 0), alpha, n))
     return (K_MIN, K_MAX) if limit >= K_MAX or limit < 2 else (limit // 2, limit)
@@ -143,26 +154,52 @@ def rows(advice: Advice) -> list[Row]:
         why = f"{budget.promised} B promised{times}"
         source = table if switch.pool == switch.platform.table.get("headroom_pool") else "as it is" if switch.pool else "site"
         out.append(Row("pool of headroom", everywhere, f"{budget.headroom} B", why, source))
-    why = f"{budget.buffer} - {budget.headroom} headroom - {budget.reserve} reserve"
-    out.append(Row("pool", everywhere, f"{budget.pool} B", why, "sum"))
+    if switch.buffer:
+        why = f"{budget.buffer} - {budget.headroom} headroom - {budget.reserve} reserve"
+        out.append(Row("pool", everywhere, f"{budget.pool} B", why, "sum"))
     alpha = 2.0**advice.dynamic_th
     out.append(Row("dynamic_th", everywhere, str(advice.dynamic_th), f"alpha = 2^{advice.dynamic_th} = {alpha:g}", table))
-    limit = share(max(budget.pool, 0), alpha, switch.fan_in)
-    at = f"{alpha:g} x {format_size(budget.pool)} / (1 + {switch.fan_in} x {alpha:g}) = {format_size(limit, digits=4)}"
-    kept = "below" if advice.k_max == K_MAX else "kept at"
-    why = f"{kept} what an ingress holds when it pauses: {at}"
-    default = "SONiC's default" if advice.k_max == K_MAX else "SONiC's default, scaled down"
-    marking = {
-        "K_min": (f"{advice.k_min} B", "half of K_max", default),
-        "K_max": (f"{advice.k_max} B", why, default),
-        "P_max": (f"{advice.p_max} %", "of packets at K_max", "SONiC's default"),
-    }
-    for setting, (value, reason, source) in marking.items():
+    marking = {"K_min": f"{advice.k_min} B", "K_max": f"{advice.k_max} B", "P_max": f"{advice.p_max} %"}
+    reasons, source = _why_marking(advice, alpha)
+    for (setting, value), reason in zip(marking.items(), reasons):
         said = (advice.simulated, "simulation") if advice.simulated else (reason, source)
         out.append(Row(setting, everywhere, value, *said))
     why = f"{DETECTION_MS} ms x ceil({switch.count} / {DETECTION_PORTS}); restoration the same, poll {advice.poll_ms} ms"
     out.append(Row("watchdog", everywhere, f"{advice.detection_ms} ms, drop", why, "SONiC's pfcwd start_default"))
     return out
+
+
+def _why_marking(advice: Advice, alpha: float) -> tuple[tuple[str, str, str], str]:
+    """Reasons of K_min, K_max and P_max, and their source."""
+    switch, pool = advice.switch, max(advice.budget.pool, 0)
+    kept = switch.marking == (advice.k_min, advice.k_max, advice.p_max)
+    default = (advice.k_min, advice.k_max, advice.p_max) == (K_MIN, K_MAX, P_MAX)
+    limit = share(pool, alpha, switch.fan_in)
+    at = f"{alpha:g} x {format_size(pool)} / (1 + {switch.fan_in} x {alpha:g}) = {format_size(limit, digits=4)}"
+    where = "below" if kept or default else "kept at"
+    why = f"{where} what an ingress holds when it pauses: {at}"
+    if not switch.buffer:
+        why = "the buffer is not known: a smaller one may pause before"
+    low = f"{advice.k_min / advice.k_max:.3g} of K_max" if kept and advice.k_max else "half of K_max"
+    source = "as it is" if kept and not default else "SONiC's default" if default else "SONiC's default, scaled down"
+    return (low, why, "of packets at K_max"), source
+
+
+def assumed(switch: Switch) -> str:
+    """Which packets the headroom is for; ports may differ in their MTU."""
+    return "; or ".join(dict.fromkeys(switch.platform.at_port(kind.mtu).assumes for kind in switch.ports))
+
+
+def remarks(advice: Advice) -> list[str]:
+    """What the headroom assumes, whether the rows are those of this hardware, what is not known, and when a pool runs out."""
+    switch = advice.switch
+    of = switch.platform
+    out = [f"headroom is for: {assumed(switch)}"]
+    if not of.holds_for(switch.hwsku):
+        out.append(f"its rows are those of {', '.join(of.holds)}; {switch.hwsku} may have others")
+    if not switch.buffer:
+        out.append("the buffer is not known, so the pool is not said and no rows are written: give buffer, what packets may take")
+    return [*out, *runs_out(advice)]
 
 
 def runs_out(advice: Advice) -> list[str]:
@@ -194,7 +231,7 @@ def _longest(advice: Advice, one: Class, senders: int) -> int:
 
     def holds(metres: int) -> bool:
         try:
-            need = advice.switch.platform.headroom(one.ports.gbps, metres).total
+            need = advice.switch.platform.at_port(one.ports.mtu).headroom(one.ports.gbps, metres).total
         except SpecError:
             return False
         return need * senders <= advice.budget.headroom
@@ -209,7 +246,7 @@ def _longest(advice: Advice, one: Class, senders: int) -> int:
 def why_not(advice: Advice) -> str:
     """Why headrooms and reserves leave nothing, and what would; "": they do."""
     budget, switch = advice.budget, advice.switch
-    if advice.fits:
+    if advice.fits or not switch.buffer:
         return ""
     text = f"headroom {format_size(budget.headroom)} and reserve {format_size(budget.reserve)} leave nothing of the buffer, "
     text += f"{format_size(budget.buffer)}: {format_size(-budget.pool)} too much"

@@ -42,12 +42,18 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of one kind: their names, Gbit/s, metres of cable, lanes."""
+    """Ports of one kind: their names, Gbit/s, metres of cable, lanes.
+
+    mtu      bytes of their largest packet, if their headroom depends on it; 0: as the platform's table has it
+    dynamic  SONiC computes their headroom itself, and no profile is written for them
+    """
 
     names: tuple[str, ...]
     gbps: int
     metres: int
     lanes: int = 0
+    mtu: int = 0
+    dynamic: bool = False
 
     @property
     def text(self) -> str:
@@ -58,10 +64,12 @@ class Ports:
 class Switch:
     """A switch: what settings are for.
 
-    buffer    bytes that packets may take                    lossless  its priorities that pause
+    buffer    bytes that packets may take; 0: not known      lossless  its priorities that pause
     ratio     all headrooms together are so many times the pool that they share; 0: private ones
     pool      or bytes of that pool, as shipped; 0: by ratio
     fan_in    ports that send to one at the same time; 1: nothing is said of it
+    hwsku     what a configuration calls its hardware; "": nothing
+    marking   K_min, K_max in bytes and P_max in percent that it has now; None: it marks nothing
     """
 
     name: str
@@ -72,6 +80,8 @@ class Switch:
     ratio: float = 0.0
     pool: int = 0
     fan_in: int = 1
+    hwsku: str = ""
+    marking: tuple[int, int, int] | None = None
 
     @property
     def shares(self) -> bool:
@@ -119,8 +129,10 @@ def _switch(table: dict[str, Any], traffic: Traffic) -> Switch:
     lossless = _lossless(table.get("lossless", [3]))
     of = _platform(table, traffic, len(lossless))
     buffer = size_bytes(table["buffer"], "buffer") if "buffer" in table else of.table.get("buffer", 0)
-    if not buffer:
-        raise SpecError("is missing", path="buffer", remedy=f"the table of {of.name} has none: give what packets may take")
+    if "buffer" in table and buffer <= 0:
+        raise SpecError(
+            "must be greater than zero", path="buffer", value=table["buffer"], remedy="leave it out if it is not known"
+        )
     ratio, pool = _shared(table.get("shared_headroom"), of)
     ports = _ports(table)
     fan_in = min(traffic.fan_in, sum(len(kind.names) for kind in ports))
@@ -191,7 +203,8 @@ def _ports(table: dict[str, Any]) -> tuple[Ports, ...]:
                 raise SpecError("must be whole Gbit/s, at most 3200Gbps", path="rate", value=kind["rate"])
             metres = parse_metres(kind["cable"], "cable")
             if not 1 <= metres <= MOST_METRES or metres.denominator != 1:
-                raise SpecError("must be whole metres, 1m to 100km", path="cable", value=kind["cable"], remedy="round it up")
+                remedy = "round it up" if 0 < metres <= MOST_METRES else ""
+                raise SpecError("must be whole metres, 1m to 100km", path="cable", value=kind["cable"], remedy=remedy)
             lanes = whole(kind.get("lanes", 8 if rate >= 800 * 10**9 else 4), "lanes", 1, 8)
             first = sum(len(each.names) for each in found)
             if first + count > MOST_PORTS:

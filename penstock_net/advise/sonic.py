@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from penstock_net.advise.formulas import Sonic
 from penstock_net.advise.platform import ByHand, Platform, by_text
 from penstock_net.advise.site import (
     DEFAULT_MTU,
@@ -48,6 +49,7 @@ READ = (
     "DEVICE_NEIGHBOR",
 )
 LONGEST_KEY = 4096
+MARKS = ("all", "green", "green_yellow", "green_red")  # WRED profiles that mark green packets
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ def parse(text: str, place: str) -> Config:
     try:
         tables = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise SpecError(f"not valid JSON: {error.msg}", place=f"{place}:{error.lineno}:{error.colno}") from None
+        remedy = "config save writes it whole" if error.pos >= len(text.rstrip()) else ""
+        where = f"{place}:{error.lineno}:{error.colno}"
+        raise SpecError(f"not valid JSON: {error.msg}", place=where, remedy=remedy) from None
     except (RecursionError, ValueError):
         raise SpecError("not valid JSON: too deep, or a number too long", place=place) from None
     except SpecError as error:
@@ -225,6 +229,19 @@ def lossless_pool(config: Config) -> str:
     return "ingress_lossless_pool"
 
 
+def marking_of(config: Config, ports: Iterable[Port], lossless: Iterable[int]) -> tuple[int, int, int] | None:
+    """K_min, K_max in bytes and P_max in percent of the first lossless queue that marks; None: none does."""
+    for port in ports:
+        for priority in sorted(port.pfc & set(lossless)):
+            queue = port.queues.get(queue_of(config, port, priority), {})
+            row = config.rows("WRED_PROFILE").get(name_in(queue.get("wred_profile", "")), {})
+            low, high = number(row.get("green_min_threshold")), number(row.get("green_max_threshold"))
+            if str(row.get("ecn", "")).removeprefix("ecn_") in MARKS and low is not None and high is not None and low <= high:
+                percent = number(row.get("green_drop_probability"), 0, 100)
+                return low, high, 100 if percent is None else percent
+    return None
+
+
 def platform_of(config: Config) -> Platform | None:
     """The platform that DEVICE_METADATA names; None: it names none that is known."""
     row = config.rows("DEVICE_METADATA").get("localhost", {})
@@ -246,11 +263,14 @@ def by_hand(response: str | None, cell: int | None, mtu: int | None) -> ByHand |
 
 
 def own_platform(config: Config, own: ByHand) -> Platform:
-    """A platform by hand for a configuration, which says how many priorities pause, and which packets, if nobody else did."""
+    """A platform by hand for a configuration, which says how many priorities pause, and which packets, if nobody else did:
+    those of LOSSLESS_TRAFFIC_PATTERN, or else the largest ones that PORT lets through."""
     traffic = traffic_of(config)
-    lossless = set().union(*(port.pfc for port in ports_of(config).values()))
+    ports = ports_of(config).values()
+    lossless = set().union(*(port.pfc for port in ports))
     small = 1.0 if traffic.small is None else traffic.small
-    formula = replace(own, mtu=own.mtu or traffic.mtu or DEFAULT_MTU, small=small, lossless=max(len(lossless), 1))
+    largest = max((port.mtu for port in ports if port.pfc), default=DEFAULT_MTU)
+    formula = replace(own, mtu=own.mtu or traffic.mtu or largest, small=small, lossless=max(len(lossless), 1))
     return Platform("by hand", "", "", formula, {}, {})
 
 
@@ -262,11 +282,29 @@ def traffic_of(config: Config) -> Traffic:
     return Traffic()
 
 
+def is_dynamic(config: Config, port: Port, platform: Platform) -> bool:
+    """Whether SONiC computes the port's headroom by its formula, with the MTU in PORT: its lossless groups have "NULL" for a
+    profile.  A table of rows is by speed and cable alone, whatever the MTU is."""
+    groups = {port.groups.get(group_of(config, port, i)) for i in port.pfc}
+    return isinstance(platform.formula, Sonic) and groups == {"NULL"}
+
+
 def _set_aside(config: Config, ports: list[Port]) -> int:
-    """Bytes that the lossless groups of ports have for themselves."""
+    """Bytes that the lossless groups of ports have for themselves, by their profiles."""
     profiles = config.rows("BUFFER_PROFILE")
     names = (port.groups.get(group, "") for port in ports for group in {group_of(config, port, i) for i in port.pfc})
     return sum(number(profiles.get(name, {}).get("size")) or 0 for name in names)
+
+
+def _computed(switch: Switch) -> int:
+    """Bytes that the lossless groups have whose size SONiC computes itself."""
+    total = 0
+    for kind in switch.ports:
+        if kind.dynamic:
+            of = switch.platform.at_port(kind.mtu)
+            size = of.profile(of.headroom(kind.gbps, kind.metres), kind.lanes, switch.shares)["size"]
+            total += len(kind.names) * len(switch.lossless) * size
+    return total
 
 
 def switch_of(config: Config, platform: Platform) -> Switch | None:
@@ -277,11 +315,13 @@ def switch_of(config: Config, platform: Platform) -> Switch | None:
     ports = [p for p in ports_of(config).values() if p.pfc and p.mbit and p.mbit % 1000 == 0 and p.metres]
     if not ports:
         return None
-    kinds: dict[tuple[int, int, int], list[str]] = {}
+    kinds: dict[tuple[int, int, int, int, bool], list[str]] = {}
     for port in ports:
         assert port.mbit is not None and port.metres is not None
-        kinds.setdefault((port.mbit // 1000, port.metres, port.lanes), []).append(port.name)
-    classes = tuple(Ports(tuple(names), gbps, metres, lanes) for (gbps, metres, lanes), names in kinds.items())
+        dynamic = is_dynamic(config, port, platform)
+        own = port.mtu if dynamic else 0
+        kinds.setdefault((port.mbit // 1000, port.metres, port.lanes, own, dynamic), []).append(port.name)
+    classes = tuple(Ports(tuple(names), *kind) for kind, names in kinds.items())
     lossless = tuple(sorted(set().union(*(port.pfc for port in ports))))
     pool = config.rows("BUFFER_POOL").get(lossless_pool(config), {})
     shared = number(pool.get("xoff"))
@@ -289,8 +329,12 @@ def switch_of(config: Config, platform: Platform) -> Switch | None:
     for row in config.rows("DEFAULT_LOSSLESS_BUFFER_PARAMETER").values():
         ratio = float(number(row.get("over_subscribe_ratio"), 0, 100) or 0)
     of = with_traffic(platform, traffic_of(config))
-    name = str(config.rows("DEVICE_METADATA").get("localhost", {}).get("hostname", "switch"))[:64]
+    about = config.rows("DEVICE_METADATA").get("localhost", {})
+    name, hwsku = str(about.get("hostname", "switch"))[:64], str(about.get("hwsku", ""))[:64]
     size = number(pool.get("size"))
     buffer = of.table.get("buffer", 0) if size is None else size + (shared or 0) + _set_aside(config, ports)
     shares = shared is not None
-    return sharing(Switch(name, of, classes, lossless, buffer, (ratio or 1.0) if shares and not shared else 0.0, shared or 0))
+    ratio = (ratio or 1.0) if shares and not shared else 0.0
+    marking = marking_of(config, ports, lossless)
+    switch = sharing(Switch(name, of, classes, lossless, buffer, ratio, shared or 0, hwsku=hwsku, marking=marking))
+    return switch if size is None else replace(switch, buffer=buffer + _computed(switch))

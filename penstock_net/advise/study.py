@@ -15,10 +15,12 @@ from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged, rollback
 from penstock_net.advise.finding import SEVERITIES, Finding
 from penstock_net.advise.formulas import Parts
+from penstock_net.advise.names import PLATFORMS
 from penstock_net.advise.platform import ByHand
 from penstock_net.advise.platform import platform as platform_named
-from penstock_net.advise.settings import Advice, Class, Row, advise, rows, runs_out, why_not
-from penstock_net.advise.site import read_site
+from penstock_net.advise.screen import fitted, wrapped
+from penstock_net.advise.settings import Advice, Class, Row, advise, assumed, remarks, rows, why_not
+from penstock_net.advise.site import Switch, read_site
 from penstock_net.advise.sonic import Config, Tables, own_platform, platform_of, ports_of, read_config, switch_of
 from penstock_net.advise.what_ifs import WhatIfs
 from penstock_net.errors import SpecError
@@ -62,22 +64,17 @@ def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] 
         for option, given in (("--platform", platform), ("--neighbour", neighbours), ("--response", own)):
             if given:
                 raise SpecError("is for a config_db.json", place=option, remedy="a site.toml names its platforms itself")
-        return [_of_switch(advise(switch)) for switch in read_site(site)]
+        return [_of_site(switch, site) for switch in read_site(site)]
     config = read_config(site)
     of = platform_named(platform) if platform else own_platform(config, own) if own else platform_of(config)
     findings = check(config, of, tuple(read_config(path) for path in neighbours))
     row = config.rows("DEVICE_METADATA").get("localhost", {})
     name = str(row.get("hostname", site.stem))[:64]
     if of is None:
-        return [
-            Study(
-                name,
-                None,
-                tuple(findings),
-                config,
-                "its platform is not known, so headroom is not judged: give --platform, or --response and --cell",
-            )
-        ]
+        called = str(row.get("hwsku") or row.get("platform") or "")[:64]
+        what = f'its platform, "{called}", is not known' if called else "no hwsku says what its platform is"
+        note = f"{what}, so headroom is not judged: give --platform ({PLATFORMS} lists them), or --response and --cell"
+        return [Study(name, None, tuple(findings), config, note)]
     switch = switch_of(config, of)
     if switch is None:
         return [Study(name, None, tuple(findings), config, "no port has PFC, a speed of whole Gbit/s and a length of cable")]
@@ -89,6 +86,13 @@ def study(site: Path, platform: str | None = None, neighbours: tuple[Path, ...] 
     return [replace(found, findings=tuple(findings) + found.findings)]
 
 
+def _of_site(switch: Switch, site: Path) -> Study:
+    try:
+        return _of_switch(advise(switch))
+    except SpecError as error:
+        raise error.within(switch.name, site) from None
+
+
 def _of_switch(advice: Advice) -> Study:
     lacks = why_not(advice)
     findings = (Finding("error", "buffer", advice.switch.name, lacks),) if lacks else ()
@@ -98,28 +102,33 @@ def _of_switch(advice: Advice) -> Study:
 # ---- Text ----
 
 
-def text(found: Study, settings: bool = True) -> Iterator[str]:
-    """Lines for a terminal; settings: with these, not only what was simulated and the findings."""
-    yield heading(found)
+def text(found: Study, settings: bool = True, width: int | None = None) -> Iterator[str]:
+    """Lines for a terminal; settings: with these, not only what was simulated and the findings; width: of the terminal."""
+    yield from wrapped(heading(found), width)
     if found.advice and settings:
         yield ""
-        yield from _aligned([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1)
+        yield from fitted([headroom_head(), *(parts_of(one) for one in found.advice.classes)], 1, width)
         yield ""
         of = max(len(row.of) for row in rows(found.advice))
         for row in rows(found.advice):
             yield f"{row.setting:<16}  {row.of:<{of}}  {row.value}"
-            yield f"{'':<18}{row.reason}; {short_source(row)}"
-        yield from (["", *runs_out(found.advice)] if runs_out(found.advice) else [])
+            yield from wrapped(f"{row.reason}; {short_source(row)}", width, " " * 18)
+        yield ""
+        for line in remarks(found.advice):
+            yield from wrapped(line, width)
     if found.what_ifs:
         for what, results in simulated(found.what_ifs):
             yield from ("", f"{what_ifs.WHAT[what]}:")
-            yield from _aligned(what_ifs.table(results), len(results[0].case.varied))
-            yield what_ifs.legend(what)
+            yield from fitted(what_ifs.table(results), len(results[0].case.varied), width)
+            yield from wrapped(what_ifs.legend(what), width)
             if what == "ecn" and found.what_ifs.choice:
-                yield what_ifs.said(found.what_ifs.choice)
-        yield from ("", *notes(found.what_ifs))
+                yield from wrapped(what_ifs.said(found.what_ifs.choice), width)
+        yield ""
+        for line in notes(found.what_ifs):
+            yield from wrapped(line, width)
     yield ""
-    yield from findings_text(found)
+    for line in findings_text(found):
+        yield from wrapped(line, width)
 
 
 def with_what_ifs(found: Study, made: WhatIfs) -> Study:
@@ -136,16 +145,16 @@ def simulated(made: WhatIfs) -> list[tuple[str, list[what_ifs.Result]]]:
 
 
 def notes(made: WhatIfs) -> list[str]:
-    """How a number is repeated, and what is not there."""
+    """How a number is repeated, what is not there, and what is not simulated."""
     seeds = ",".join(map(str, made.seeds))
     how = f"means over seeds {seeds} with 95 % intervals" if len(made.seeds) > 1 else f"seed {seeds}"
     repeat = f"{how}; a row again: {made.command('FILE')}"
-    return [repeat, *(f"left out: {why}" for why in made.left_out)]
+    return [repeat, *(f"left out: {why}" for why in made.left_out), *made.optimistic]
 
 
 def short_source(row: Row) -> str:
-    """The source of a setting, a table without its folders."""
-    return re.sub(r"\S+/", "", row.source)
+    """The source of a setting without the folder of its table."""
+    return re.sub(r": \S+/\S+", "", row.source)
 
 
 def heading(found: Study) -> str:
@@ -168,15 +177,10 @@ def parts_of(one: Class) -> list[str]:
     return [one.ports.text, *(f"{getattr(parts, key):.0f}" if parts else "-" for key in PARTS), str(one.xoff)]
 
 
-def _aligned(table: list[list[str]], left: int) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*table)]
-    for cells in table:
-        yield "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
-
-
 def findings_text(found: Study) -> Iterator[str]:
     """How many findings there are, and each kind of them once."""
-    counts = [f"{sum(f.severity == kind for f in found.findings)} {kind}s" for kind in SEVERITIES]
+    numbers = {kind: sum(finding.severity == kind for finding in found.findings) for kind in SEVERITIES}
+    counts = [f"{number} {kind}{'s' * (number != 1)}" for kind, number in numbers.items()]
     yield f"findings: {', '.join(counts)}" if found.findings else "no findings"
     for finding, places in grouped(found.findings):
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -241,7 +245,14 @@ def as_json(found: Study) -> dict[str, Any]:
         budget = asdict(found.advice.budget)
         classes = [{**asdict(one), "ports": asdict(one.ports)} for one in found.advice.classes]
         settings = [asdict(row) for row in rows(found.advice)]
-        out |= {"platform": found.advice.switch.platform.name, "budget": budget, "headroom": classes, "settings": settings}
+        switch = found.advice.switch
+        out |= {
+            "platform": switch.platform.name,
+            "assumes": assumed(switch),
+            "budget": budget,
+            "headroom": classes,
+            "settings": settings,
+        }
     if found.what_ifs:
         out["what_ifs"] = [_result(one) for one in found.what_ifs.results]
     return out
@@ -290,7 +301,7 @@ def markdown(found: Study) -> Iterator[str]:
     yield from ("", "## Buffer", "")
     sums = [[what, f"{size} B", format_size(size)] for what, size in asdict(budget).items()]
     yield from _table([["", "bytes", ""], *sums])
-    for line in runs_out(found.advice):
+    for line in remarks(found.advice):
         yield from ("", f"{line}.")
     if found.config and found.advice.fits:
         yield from ("", "## Before and after", "")

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock_net.advise.formulas import Fit, Sonic
 from penstock_net.advise.platform import ByHand
-from penstock_net.advise.settings import Advice
+from penstock_net.advise.settings import Advice, Class
 from penstock_net.advise.site import Ports, Switch
-from penstock_net.advise.sonic import Config, Port, group_of, lossless_pool, name_in, number, ports_of, queue_of
+from penstock_net.advise.sonic import Config, Port, group_of, lossless_pool, marking_of, number, ports_of
 
 MOST_RATES = 8
+LARGEST_MTU = 4096  # of simulated hosts
 NO_HEADROOM = 1  # byte: 0 would be the simulator's own
-MARKS = ("all", "green", "green_yellow", "green_red")
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,16 @@ def now(config: Config, advice: Advice) -> Values:
     """
     switch, better = advice.switch, advised(advice)
     ports = ports_of(config)
-    profiles = [[_profile(config, port, i) for port, i in _lossless(ports, switch, kind)] for kind in switch.ports]
+    profiles = [
+        [_own(one)] if one.ports.dynamic else [_profile(config, port, i) for port, i in _lossless(ports, switch, one.ports)]
+        for one in advice.classes
+    ]
     every = [row for rows in profiles for row in rows]
     xoff = tuple(max(min(_bytes(row, "xoff") for row in rows), NO_HEADROOM) for rows in profiles)
     private = 0 if switch.shares else 1
     thresholds = [found for row in every if (found := number(row.get("dynamic_th"), -8, 7)) is not None]
     shared = number(config.rows("BUFFER_POOL").get(lossless_pool(config), {}).get("xoff")) or 0
-    wred = next(_marking(config, ports, switch), None)
+    wred = marking_of(config, [ports[name] for name in _names(switch)], switch.lossless)
     watchdog = config.rows("PFC_WD").get(next(_names(switch)), {})
     return Values(
         xoff,
@@ -94,7 +96,6 @@ def scheme(switch: Switch, values: Values, servers: tuple[Ports, ...], dcqcn: di
 
 def _pfc(switch: Switch, values: Values, servers: tuple[Ports, ...]) -> dict[str, Any]:
     """Of ports of one rate with several cables it has the headroom of those that lack most of what they need, or the largest."""
-    formula = switch.platform.formula
     to_hosts = _by_rate(switch, values, [kind for kind in switch.ports if kind in servers])
     others = _by_rate(switch, values, [kind for kind in switch.ports if kind not in servers])
     rates = sorted({*to_hosts, *others}, reverse=True)[:MOST_RATES]
@@ -111,11 +112,47 @@ def _pfc(switch: Switch, values: Values, servers: tuple[Ports, ...]) -> dict[str
         table["host_headroom"] = [to_hosts.get(gbps) or others[gbps] for gbps in rates]
     if values.pool:
         table["headroom_pool"] = values.pool
-    if isinstance(formula, Fit | ByHand):
-        table["response"] = f"{formula.response_ns:g}ns"
-    if isinstance(formula, Sonic) or (isinstance(formula, ByHand) and formula.cell):
-        table["cell"] = formula.cell
+    return table | _parts(switch)
+
+
+def _parts(switch: Switch) -> dict[str, Any]:
+    """What the platform's data have of response and cells.
+
+    Of responses that differ by rate it is the shortest. Cells take as much of the buffer as the platform's formula says.
+    """
+    of, table = switch.platform, dict[str, Any]()
+    responses = _responses(switch)
+    if responses:
+        table["response"] = f"{min(responses):g}ns"
+    if of.cell:
+        table["cell"] = of.cell
+    if of.cell and of.formula:
+        full, worst = (ByHand(LARGEST_MTU, 0, of.cell, small).blow_up for small in (0.0, 1.0))
+        share = (of.formula.blow_up - full) / (worst - full)
+        table["small_packets"] = round(min(max(share, 0.0), 1.0), 4)
     return table
+
+
+def _responses(switch: Switch) -> list[float]:
+    found = [switch.platform.response_ns(kind.gbps) for kind in switch.ports]
+    return sorted({time for time in found if time is not None})
+
+
+def not_simulated(switch: Switch) -> list[str]:
+    """Which of cable, response and cells a simulation of the switch does not have, in a line; none, if it has all three."""
+    of = switch.platform
+    out: list[str] = []
+    responses = _responses(switch)
+    known = {"response": bool(responses), "cells": of.cell > 0 or isinstance(of.formula, ByHand)}
+    missing = [what for what, there in known.items() if not there]
+    if missing:
+        there = " and ".join(["cable", *(what for what, found in known.items() if found)])
+        lacks = f"{' and '.join(missing)} of {of.name}: not known"
+        out.append(f"{lacks}, so that of cable, response and cells only {there} can be simulated, which is optimistic")
+    if len(responses) > 1:
+        slower = f"up to {responses[-1]:.0f} ns at slower ports"
+        out.append(f"the response is simulated as {responses[0]:.0f} ns at all ports; it is {slower}, so that is optimistic")
+    return out
 
 
 def watchdog(values: Values) -> dict[str, Any]:
@@ -130,7 +167,7 @@ def _by_rate(switch: Switch, values: Values, kinds: list[Ports]) -> dict[int, in
     found: dict[int, tuple[float, int]] = {}
     for kind in kinds:
         size = values.xoff[switch.ports.index(kind)]
-        need = switch.platform.headroom(kind.gbps, kind.metres).total
+        need = switch.platform.at_port(kind.mtu).headroom(kind.gbps, kind.metres).total
         rank = (min(size / need, 1.0), -size)
         found[kind.gbps] = min(found.get(kind.gbps, rank), rank)
     return {gbps: -size for gbps, (_, size) in found.items()}
@@ -149,17 +186,10 @@ def _profile(config: Config, port: Port, priority: int) -> dict[str, Any]:
     return config.rows("BUFFER_PROFILE").get(port.groups.get(group_of(config, port, priority), ""), {})
 
 
+def _own(one: Class) -> dict[str, Any]:
+    """The profile that SONiC computes."""
+    return {"xoff": str(one.xoff), "size": str(one.size), "xon_offset": str(one.xon_offset or 0)}
+
+
 def _bytes(row: dict[str, Any], name: str) -> int:
     return number(row.get(name)) or 0
-
-
-def _marking(config: Config, ports: dict[str, Port], switch: Switch) -> Iterator[tuple[int, int, int]]:
-    """K_min, K_max and P_max of each lossless queue that marks."""
-    for kind in switch.ports:
-        for port, i in _lossless(ports, switch, kind):
-            queue = port.queues.get(queue_of(config, port, i), {})
-            row = config.rows("WRED_PROFILE").get(name_in(queue.get("wred_profile", "")), {})
-            low, high = number(row.get("green_min_threshold")), number(row.get("green_max_threshold"))
-            if str(row.get("ecn", "")).removeprefix("ecn_") in MARKS and low is not None and high is not None and low <= high:
-                percent = number(row.get("green_drop_probability"), 0, 100)
-                yield low, high, 100 if percent is None else percent

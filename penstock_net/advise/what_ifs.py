@@ -15,9 +15,9 @@ import polars as pl
 
 from penstock_net.advise.job import Job
 from penstock_net.advise.network import Network, leaf_spine, star
-from penstock_net.advise.settings import Advice, share
+from penstock_net.advise.settings import K_MAX, K_MIN, P_MAX, Advice, default_marking, share
 from penstock_net.advise.sonic import Config
-from penstock_net.advise.values import Values, advised, now, scheme, watchdog
+from penstock_net.advise.values import LARGEST_MTU, Values, advised, now, scheme, watchdog
 from penstock_net.errors import SpecError
 from penstock_net.inputs import time_ps
 from penstock_net.results.intervals import Interval, RatioInterval, interval, ratio_interval
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER = "as it is", "advised"
 SPRAYED, BY_FLOW = "by packet", "by flow"
-LARGEST_MTU = 4096
 SHARED = (16, 4, 1)  # parts of the shared buffer
 BYSTANDERS = ("0us", "20us", "40us", "60us")  # when they start
 LARGEST_FAN_IN = 256
-MARKING = (0.25, 1.0, 4.0)  # times K_max of what is advised
+MARKING = (0.25, 1.0, 4.0)  # times K_max of the default
 RISES = (2, 8)  # K_max to K_min
 PERCENTS = (1, 5, 20)
 START = "10us"  # of what goes wrong
@@ -109,12 +108,19 @@ class Choice:
     """What the ECN grid says: the case that stands for the advice, and by how much it is better than the default.
 
     ratio  default / chosen of the score, by seed; 1 if the default stays
+    has    the default is not SONiC's, but what the switch has
     """
 
     chosen: Result
     default: Result
     best: Result
     ratio: RatioInterval
+    has: bool = False
+
+    @property
+    def before(self) -> str:
+        """What the default is called."""
+        return "what the switch has" if self.has else "the default"
 
     @property
     def changed(self) -> bool:
@@ -124,13 +130,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class WhatIfs:
-    """All results of a switch, what was left out and why, the ECN point that they say, and the folder of the specs."""
+    """All results of a switch, what was left out and why, the ECN point that they say, the folder of the specs, and what of the
+    switch is not simulated."""
 
     results: tuple[Result, ...]
     left_out: tuple[str, ...]
     seeds: tuple[int, ...]
     choice: Choice | None = None
     folder: str = "specs"
+    optimistic: tuple[str, ...] = ()
 
     def command(self, name: str) -> str:
         """What repeats a row."""
@@ -233,19 +241,23 @@ def _incast(made: _Maker) -> Iterator[Case]:
 
 
 def _ecn(made: _Maker) -> Iterator[Case]:
-    """K_max is never above what an ingress holds when it pauses."""
+    """K_max is never above what an ingress holds when it pauses. The grid is the same whatever a configuration has now, so that
+    advice on what was advised finds the same."""
     values = made.settings[AFTER]
     if BEFORE in made.settings:
         old = made.settings[BEFORE]
         yield made.case("ecn", _marks(old), BEFORE, replace(values, k_min=old.k_min, k_max=old.k_max, p_max=old.p_max), made.net)
     limit = math.floor(share(made.advice.budget.pool, values.alpha, made.switch.fan_in))
-    points = {(values.k_min, values.k_max, values.p_max): None}
+    _, middle = default_marking(made.advice.budget.pool, values.alpha, made.switch.fan_in)
+    points = [values]
     for times in MARKING:
-        high = min(round(values.k_max * times), max(limit, values.k_max))
-        points |= {(high // rise, high, percent): None for rise in RISES for percent in PERCENTS}
-    for low, high, percent in points:
-        point = replace(values, k_min=low, k_max=high, p_max=percent)
-        yield made.case("ecn", _marks(point), AFTER, point, made.net)
+        high = min(round(middle * times), max(limit, middle))
+        points += [replace(values, k_min=high // rise, k_max=high, p_max=percent) for rise in RISES for percent in PERCENTS]
+    seen: list[dict[str, str]] = []
+    for point in points:
+        if _marks(point) not in seen:
+            seen.append(_marks(point))
+            yield made.case("ecn", _marks(point), AFTER, point, made.net)
 
 
 def _marks(values: Values) -> dict[str, str]:
@@ -376,7 +388,9 @@ def choose(results: list[Result], advice: Advice) -> Choice | None:
     pairs = [(a, b) for a, b in zip(default.values["both"], best.values["both"]) if a is not None and b is not None]
     ratio = ratio_interval([a / b for a, b in pairs])
     better = best is not default and len(pairs) > 1 and ratio.low > 1
-    return Choice(best if better else default, default, best, ratio)
+    marking = advice.switch.marking
+    has = marking == (advice.k_min, advice.k_max, advice.p_max) and marking != (K_MIN, K_MAX, P_MAX)
+    return Choice(best if better else default, default, best, ratio, has)
 
 
 def marks_of(found: Result) -> tuple[int, int, int]:
@@ -433,10 +447,11 @@ def said(choice: Choice) -> str:
     low, high, percent = best.case.varied.values()
     point = f"K_min {low}, K_max {high}, P_max {percent}"
     if best is default:
-        return f"the default, {point}, is the best of the grid"
+        return f"{choice.before}, {point}, is the best of the grid"
     if math.isnan(ratio.factor):
-        return f"{point} is the best of the grid with this seed; whether that is real takes more seeds, so the default stays"
-    by = f"default / this of both: {_short(ratio.mean)}, 95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
+        return f"{point} is the best of the grid with this seed; whether that is real takes more seeds, so {choice.before} stays"
+    within = f"95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
+    by = f"{choice.before.removeprefix('the ')} / this of both: {_short(ratio.mean)}, {within}"
     if choice.changed:
-        return f"{point} is better than the default ({by}), and is chosen"
-    return f"{point} is the best of the grid, and not better than the default beyond chance ({by}), which stays"
+        return f"{point} is better than {choice.before} ({by}), and is chosen"
+    return f"{point} is the best of the grid, and not better than {choice.before} beyond chance ({by}), which stays"

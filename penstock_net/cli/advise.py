@@ -1,5 +1,7 @@
 """penstock advise"""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,15 @@ from penstock_net.errors import SpecError
 
 if TYPE_CHECKING:
     from penstock_net.advise.study import Study
+
+
+def _platforms(wanted: bool) -> None:
+    if wanted:
+        from penstock_net.advise.platform import listed
+        from penstock_net.cli._listing import listing
+
+        typer.echo(listing(listed()))
+        raise typer.Exit
 
 
 def command(
@@ -50,6 +61,12 @@ def command(
     mtu: Annotated[
         int | None, typer.Option(metavar="BYTES", help="By hand: the largest lossless packet.", show_default=False)
     ] = None,
+    platforms: Annotated[
+        bool,
+        typer.Option(
+            "--platforms", callback=_platforms, is_eager=True, help="List the platforms, and what their headroom is for."
+        ),
+    ] = False,
     neighbour: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="The config_db.json of a neighbour, to compare the ends of links.", show_default=False),
@@ -76,6 +93,7 @@ def command(
     trade, failures, storms. Each number has a spec in DIR/specs that repeats it. Runs are kept in DIR/what-ifs: the same command
     goes on after an interruption.
     """
+    from penstock_net.advise.screen import wrapped
     from penstock_net.advise.sonic import by_hand
     from penstock_net.advise.study import study, text, write
 
@@ -88,13 +106,15 @@ def command(
     found = study(site, platform, tuple(neighbour or ()), own)
     if job and out:
         found = _simulated(found, job, out, seeds, workers, tuple(what_if or ()))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, one in enumerate(found):
-        typer.echo(("\n" if number else "") + "\n".join(text(one, not what_if)))
+        typer.echo(("\n" if number else "") + "\n".join(text(one, not what_if, width)))
     if out is not None:
         from penstock_net.report.board import files
 
         paths = write(found, out, files)
-        typer.echo(f"written to {out}: {', '.join(str(path.relative_to(out)) for path in paths)}")
+        names = ", ".join(str(path.relative_to(out)) for path in paths)
+        typer.echo("\n".join(wrapped(f"written to {out}: {names}", width)))
     if any(one.wrong for one in found):
         raise typer.Exit(1)
 
@@ -116,6 +136,9 @@ def _simulated(
         raise job.placed(error)
     index = names.index(job.switch) if job.switch else 0
     one = found[index]
+    if one.advice and not one.advice.switch.buffer:
+        rule = f"the buffer of {one.name} is not known, and what-ifs depend on it"
+        raise SpecError(rule, remedy="give buffer, what packets may take", place="--job")
     if one.advice is None or not one.advice.fits:
         raise SpecError(f"{one.name} has no settings that fit", remedy="without --job the reason is said", place="--job")
     folder = out / one.name if len(found) > 1 else out

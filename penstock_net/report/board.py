@@ -13,7 +13,7 @@ from string import Template
 from penstock_net.advise import what_ifs
 from penstock_net.advise.export import fragment
 from penstock_net.advise.finding import SEVERITIES
-from penstock_net.advise.settings import rows, runs_out
+from penstock_net.advise.settings import remarks, rows
 from penstock_net.advise.study import (
     PICTURE,
     Study,
@@ -103,7 +103,7 @@ def _sections(found: Study) -> Iterator[tuple[str, str, str]]:
     settings += [[row.setting, row.of, row.value, row.reason, short_source(row)] for row in rows(found.advice)]
     yield "settings", "Settings", _table(settings, "Settings")
     parts = [headroom_head(), *(parts_of(one) for one in found.advice.classes)]
-    lines = f'<p class="quiet">{escape("; ".join(runs_out(found.advice)))}</p>'
+    lines = "".join(f'<p class="quiet">{escape(line)}</p>' for line in remarks(found.advice))
     table = elements.table(Table(parts[0], parts[1:]), "Headroom in parts")
     yield "headroom", "Headroom and what if", table + lines + _pictures(found)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock_net.advise.job import Job
 from penstock_net.advise.settings import Advice
 from penstock_net.advise.sonic import Config
+from penstock_net.advise.values import not_simulated
 from penstock_net.advise.what_ifs import Case, WhatIfs, cases, choose, measured, result
 from penstock_net.errors import SpecError
 from penstock_net.files import new_files, write_file
@@ -52,7 +53,8 @@ def simulate(
     numbers = {(case.what, key): measured(case.what, Run.load(out / RUNS / key)) for case in found for key in keys[case.name]}
     results = tuple(result(case, [numbers[case.what, key] for key in keys[case.name]]) for case in found)
     grid = [one for one in results if one.case.what == "ecn"]
-    return WhatIfs(results, tuple(left_out), tuple(seeds), choose(grid, advice) if grid else None, str(out / SPECS))
+    choice = choose(grid, advice) if grid else None
+    return WhatIfs(results, tuple(left_out), tuple(seeds), choice, str(out / SPECS), tuple(not_simulated(advice.switch)))
 
 
 def write_specs(found: list[Case], out: Path) -> dict[str, Path]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.advise.formulas import QUANTA, Fit, Sonic, platforms
+from penstock_net.advise.platform import all_platforms
 from penstock_net.errors import SpecError
 
 # platform: Gbit/s: metres: xoff, bytes; from the tables named in platforms.toml.
@@ -63,8 +64,31 @@ def test_fits_are_within_two_percent(name, speed, length, size):
     assert platforms()[name].xoff(speed, length).total == pytest.approx(size, rel=0.02)
 
 
-def test_every_platform_has_rows():
-    assert set(platforms()) == set(EXACT) | set(FITTED)
+@pytest.mark.parametrize(
+    ("name", "count"), [("SN5640", 42), ("SN5600", 24), ("MSN4700", 21), ("MSN3700", 18), ("MSN2700", 15)], ids=str
+)
+def test_sonic_is_exact_on_every_row(name, count):
+    """SN5640: C512X2, with all rows of C448O16 and C512S2, 36 each; MSN4700: SN4280's simulator has the same table."""
+    table = all_platforms()[name].xoff
+    assert len(table) == count and {at: platforms()[name].xoff(*at).total for at in table} == table
+
+
+def test_fits_are_within_two_percent_on_all_93_rows():
+    fitted = {name: formula for name, formula in platforms().items() if isinstance(formula, Fit)}
+    table = [
+        (formula.xoff(*at).total, size)
+        for name, formula in fitted.items()
+        for at, size in all_platforms()[name].xoff.items()
+        if at[0] >= 100 and at[1] <= 2000
+    ]
+    assert len(table) == 93 and all(found == pytest.approx(size, rel=0.02) for found, size in table)
+
+
+def test_rows_are_those_of_the_formulas():
+    for table in (EXACT, FITTED):
+        for name, speed, length, size in rows(table):
+            assert all_platforms()[name].xoff[speed, length] == size
+    assert set(platforms()) == set(EXACT) | set(FITTED) | {"MSN3700", "MSN2700"}
 
 
 @pytest.mark.parametrize("change", [{"older": True}, {"tile_ns": 0}, {"port_mtu": 9100}, {"cell": 144, "small_percent": 49}])

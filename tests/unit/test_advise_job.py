@@ -12,17 +12,17 @@ from advise_configs import SHIPPED, clean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock_net.advise import what_ifs
+from penstock_net.advise import repeat, what_ifs
 from penstock_net.advise.checks import check
 from penstock_net.advise.export import fragment, merged
 from penstock_net.advise.job import read_job
 from penstock_net.advise.network import Fabric, leaf_spine, star
-from penstock_net.advise.platform import all_platforms
-from penstock_net.advise.settings import advise
-from penstock_net.advise.site import Ports, Switch, read_site
+from penstock_net.advise.platform import ByHand, all_platforms
+from penstock_net.advise.settings import K_MAX, advise, rows
+from penstock_net.advise.site import Ports, Switch, read_site, sharing
 from penstock_net.advise.sonic import Config, parse, platform_of, switch_of
-from penstock_net.advise.study import study, text, with_what_ifs
-from penstock_net.advise.values import NO_HEADROOM, advised, now, scheme, watchdog
+from penstock_net.advise.study import changes, notes, study, text, with_what_ifs
+from penstock_net.advise.values import NO_HEADROOM, advised, not_simulated, now, scheme, watchdog
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
 from penstock_net.report.board import page
@@ -156,11 +156,11 @@ def test_the_chosen_point_is_what_is_set(folder):
     marks = [line for line in text(after) if "is chosen; simulation" in line]
     assert len(marks) == 3
     before = Config(clean("Z9864f", 4))
-    rows = fragment(
+    loaded = fragment(
         replace(advise(switch_of(before, platform_of(before))), k_min=after.advice.k_min, k_max=after.advice.k_max), before
     )
-    assert int(rows["WRED_PROFILE"]["AZURE_LOSSLESS"]["green_max_threshold"]) == after.advice.k_max
-    assert check(merged(before, rows), platform_of(before)) == []
+    assert int(loaded["WRED_PROFILE"]["AZURE_LOSSLESS"]["green_max_threshold"]) == after.advice.k_max
+    assert check(merged(before, loaded), platform_of(before)) == []
 
 
 def test_no_point_of_the_grid_marks_after_pfc(folder):
@@ -356,3 +356,104 @@ def test_a_slow_link_among_parallel_ones(folder):
 def test_an_unknown_what_if_of_python(folder):
     with pytest.raises(SpecError, match="no such what-if"):
         what_ifs.cases(advice_of(), read_job(Path("job.toml")), None, ("fire",))
+
+
+# ---- What of a platform is simulated ----
+
+
+def switch_with(name, *rates):
+    ports = tuple(Ports((f"Ethernet{8 * i}", f"Ethernet{8 * i + 1}"), gbps, 40) for i, gbps in enumerate(rates))
+    of = all_platforms()[name]
+    return sharing(Switch("leaf", of, ports, (3,), of.table["buffer"], pool=of.table.get("headroom_pool", 0)))
+
+
+@pytest.mark.parametrize("name", sorted(all_platforms()))
+def test_cells_and_response_of_a_platform_are_simulated(name):
+    """As far as they are known; what is not is said, in the spec and below the numbers."""
+    switch = switch_with(name, 100)
+    advice = advise(switch)
+    spec = tomllib.loads(repeat.files(advice)["spec.toml"])["scheme"]["pfc"]
+    of = switch.platform
+    assert spec.get("cell", 0) == of.cell
+    assert spec.get("response") == (None if of.formula is None else f"{of.response_ns(100):g}ns")
+    missing = [what for what, key in (("response", "response"), ("cells", "cell")) if key not in spec]
+    said = not_simulated(switch)
+    assert len(said) == bool(missing) and all(what in said[0] and "optimistic" in said[0] for what in missing)
+    made = what_ifs.WhatIfs((), (), (1,), optimistic=tuple(said))
+    assert all(line in notes(made) and f"# {line}\n" in repeat.files(advice)["spec.toml"] for line in said)
+
+
+def test_which_platforms_lack_what():
+    lacking = {name: " ".join(not_simulated(switch_with(name, 100))) for name in all_platforms()}
+    neither = {name for name, said in lacking.items() if said.startswith(f"response and cells of {name}: not known")}
+    assert neither == {"7060X6", "7260CX3", "IXR7220-H5", "IXR7220-H6", "NH-5010"}
+    assert {name for name, said in lacking.items() if "cable and response can be" in said} == {"sse_t7132s", "7800R3"}
+    assert {name for name, said in lacking.items() if "cable and cells can be" in said} == {"AS9516"}
+    assert sum(map(bool, lacking.values())) == 8
+
+
+def test_of_two_responses_the_shorter_is_simulated():
+    """Headroom for 100 Gbit/s holds 2203 ns, that for 400 Gbit/s only 1295 ns."""
+    switch = switch_with("SN5640", 100, 400)
+    assert scheme(switch, advised(advise(switch)), (), {})["pfc"]["response"] == "1294.78ns"
+    (line,) = not_simulated(switch)
+    assert "1295 ns at all ports; it is up to 2203 ns at slower ports" in line
+
+
+@pytest.mark.parametrize("name", ["SN5640", "SN5600", "Z9864f", "NH-4210", "d64p512t"])
+def test_cells_take_what_the_formula_says(name):
+    """The simulator's smallest packet is smaller than 64 B, so that less of it has the same effect."""
+    of = all_platforms()[name]
+    switch = switch_with(name, 400)
+    pfc = scheme(switch, advised(advise(switch)), (), {})["pfc"]
+    assert ByHand(4096, 0, pfc["cell"], pfc["small_packets"]).blow_up == pytest.approx(of.formula.blow_up, abs=0.03)
+
+
+# ---- Advice on what was advised ----
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_advice_with_a_job_on_what_it_advised_changes_nothing(name, folder):
+    """Each point has its score, the default a bad one; so another is chosen, and stays chosen."""
+
+    def advised_with_a_job(config):
+        advice = advise(switch_of(config, platform_of(config)))
+        found = study_of(config)
+        cases, _ = what_ifs.cases(advice, replace(read_job(Path("job.toml")), fabric=None), config, ("ecn",))
+        results = []
+        for case in cases:
+            low, high, percent = (tomllib.loads(case.spec)["scheme"]["ecn"][key] for key in ("k_min", "k_max", "p_max"))
+            score = 1 + abs(low / 3e5 - 1) + abs(high / 6e5 - 1) + percent
+            values = dict.fromkeys(what_ifs.COLUMNS["ecn"], 1.0)
+            results.append(what_ifs.result(case, [{**values, "both": score * seed} for seed in (1, 1.1, 0.9)]))
+        made = what_ifs.WhatIfs(tuple(results), (), (1, 2, 3), what_ifs.choose(results, advice))
+        return with_what_ifs(found, made)
+
+    def study_of(config):
+        Path("c.json").write_text(config.text())
+        return study(Path("c.json"))[0]
+
+    before = Config(clean(name, 3))
+    first = advised_with_a_job(before)
+    assert first.what_ifs.choice.changed
+    after = merged(before, fragment(first.advice, before))
+    second = advised_with_a_job(after)
+    assert what_ifs.said(second.what_ifs.choice).startswith("what the switch has, K_min")
+    assert not second.what_ifs.choice.changed and not second.findings
+    assert changes(after, fragment(second.advice, after)) == [["field", "before", "after", "ports"]]
+    alone = study_of(after)
+    assert not alone.findings and changes(after, fragment(alone.advice, after)) == [["field", "before", "after", "ports"]]
+
+
+def test_marking_after_pfc_does_not_stay():
+    """What is kept comes before PFC; the rest is replaced by the default."""
+    tables = clean("Z9864f", 2)
+    for row in tables["WRED_PROFILE"].values():
+        row |= {"green_min_threshold": "2000000", "green_max_threshold": "10000000"}
+    config = Config(tables)
+    kept = advise(switch_of(config, platform_of(config)))
+    assert (kept.k_min, kept.k_max, kept.p_max) == (2_000_000, 10_000_000, 5)
+    assert [row.source for row in rows(kept) if row.setting.startswith("K_")] == ["as it is"] * 2
+    for row in tables["WRED_PROFILE"].values():
+        row["green_max_threshold"] = "150000000"
+    assert advise(switch_of(config, platform_of(config))).k_max == K_MAX

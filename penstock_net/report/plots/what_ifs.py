@@ -83,7 +83,7 @@ def trade(made: WhatIfs) -> Figure:
             axes.plot(*zip(*places), marker, color=colour, markersize=4, label=f"P_max {percent}")
         special = [(one, "as it is", RED) for one in results if one.case.settings == BEFORE]
         if made.choice:
-            special.append((made.choice.default, "default", GREY))
+            special.append((made.choice.default, made.choice.before.removeprefix("the "), GREY))
             if made.choice.changed:
                 special.append((made.choice.chosen, "chosen", "black"))
         for one, label, colour in special:
