@@ -56,7 +56,7 @@ def passes(node, port, host, hash, switch, slot):
         if here.ops.choose_path or here.ops.choose_port:
             return False
         port = port_by_hash(here, host, hash)
-        if port == NO_PORT or port == there:
+        if port == NO_PORT or port == there:  # noqa: SIM109  (pointers)
             return port == there
     return False
 
