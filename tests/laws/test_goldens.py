@@ -397,6 +397,11 @@ GOLDEN = {
     "reps lossy": "f2e96860c7a958f1",
     "bfc+reps": "23482825ecfaabfa",
     "ndp+reps": "e98d2aa425d95333",
+    "pyrrha": "44dd38ad637b57ad",
+    "pyrrha:ns3": "c0ca178b36a6a697",
+    "pyrrha nearest": "ec263e223d44e170",
+    "pyrrha lossy": "46cdff3859064402",
+    "dcqcn+pyrrha": "472ad5e55bf2ef1e",
 }
 TRAFFIC = {
     "poisson": lambda topo: poisson(topo, sizes="google", load=0.7, load_on="host", duration="1ms", seed=3),

@@ -230,10 +230,13 @@ def test_every_decision_is_the_transcription_s(case):
 
 
 def test_the_dialogue_of_one_root():
-    """100 Gbit/s, uplinks of 400, 1 us, 1000 B, three ToRs, one spine. Two hosts send to R: the frames numbered k of both are put into
-    R's queue at 3120 + 80 k and 20 ns later, when it has k + 1 of them with these; one leaves each 80 ns. Frame 50 of the first is
-    the 51st, above 2 x 25 000 B: a pause of 64 B, there after 1.28 ns + 1 us. What the spine has sent until then are frames up to
-    75: 76 are left at 9140, and after 9120 + 52 x 80 there are 24, below 25 000 B."""
+    """100 Gbit/s, uplinks of 400, 1 us, 1000 B, three ToRs, one spine.
+
+    Two hosts send to R: the frames numbered k of both are put into R's queue at 3120 + 80 k and 20 ns later, when it has k + 1 of
+    them with these; one leaves each 80 ns.  Frame 50 of the first is the 51st, above 2 x 25 000 B: a pause of 64 B, there after
+    1.28 ns + 1 us.  What the spine has sent until then are frames up to 75: 76 are left at 9140, and 24 after 9120 + 52 x 80,
+    below 25 000 B.
+    """
     topo = leaf_spine(hosts=6, tors=3, spines=1, uplink_rate="400Gbps")
     host = HostConfig(mtu=952, header=48, rto="1s")
     tor, spine, down = 8, 9, 2  # the spine's port to it
@@ -331,7 +334,7 @@ MISTAKES = {  # case, what is right, what is wrong
     "the ordinary queue with what is held": ("tight", "return port.bytes - port.held", "return port.bytes"),
     "resumed at the first threshold": ("tight", "slot, part.bytes, pyrrha.th_resume)", "slot, part.bytes, pyrrha.th_congestion)"),
     "roots resumed when empty": ("authors", "slot, queued(port), pyrrha.th_resume)", "slot, 1 + queued(port), 0.001)"),
-    "an uplink is a root as a downlink is": ("uplinks", "> pyrrha.th_hol * total else 0", ">= 0 else 0"),
+    "an uplink is a root as a downlink is": ("tight", "> pyrrha.th_hol * total else 0", ">= 0 else 0"),
     "hops are not counted": (
         "three tiers",
         "root.node, root.slot, root.hop + 1)\n\n\ndef note_out",
