@@ -26,12 +26,13 @@ POINTERS = {
     ("Queue", "tail"),
     ("Packet", "next"),
     ("Incoming", "after"),
+    ("Flow", "next_active"),
     ("Node", "worker"),
     ("Worker", "world"),
     ("Places", "world"),
 }
 ARRAYS = {("Node", "deadlines")}
-MAY_BE_NULL = {"head", "tail", "next", "after"}
+MAY_BE_NULL = {"head", "tail", "next", "after", "next_active"}
 # fields that a scheme may set -> function that checks the value, with the least one if it takes it
 WRITABLE = {
     ("Packet", "size"): "g_size",

@@ -5,11 +5,11 @@ from penstock_net.fabric.line cimport new_frame, pause_port, pause_queue, resume
 from penstock_net.fabric.line cimport send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
 from penstock_net.fabric.pacing cimport about_flow, flow_of, send_from
 from penstock_net.fabric.queueing_inline cimport draw
-from penstock_net.fabric.routing_inline cimport group_towards, path_at, path_count, port_towards
+from penstock_net.fabric.routing_inline cimport group_towards, passes, path_at, path_count, port_towards
 from penstock_net.fabric.rows cimport new_print_row
 from penstock_net.fabric.state cimport ACK, BY_DEFAULT, CONTROL, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
-from penstock_net.fabric.state cimport clear_bit, group_of, has_bit, hash31, pick, port_at, queue_at, set_bit, voq_at
-from penstock_net.fabric.switch cimport release
+from penstock_net.fabric.state cimport clear_bit, group_of, has_bit, hash31, node_at, pick, port_at, queue_at, set_bit, voq_at
+from penstock_net.fabric.switch cimport release, requeue
 
 cdef extern from "faults.h" nogil:
     ctypedef struct GuardPoint:
@@ -123,6 +123,13 @@ cdef inline Port* g_path_at(Guard* guard, int line, Node* node, Packet* pkt, int
 
 cdef inline Port* g_port_towards(Guard* guard, int line, Node* node, Packet* pkt, int64_t host) noexcept nogil:
     return port_towards(node, pkt, g_index(guard, line, host, node.worker.world.host_count))
+cdef inline bint g_passes(
+    Guard* guard, int line, Node* node, Port* port, int64_t host, int64_t hash, int64_t switch, int64_t slot
+) noexcept nogil:
+    world = node.worker.world
+    there = node_at(world, g_index(guard, line, switch, world.node_count))
+    g_index(guard, line, host, world.host_count)
+    return passes(node, port, host, g_word(guard, line, hash), switch, g_index(guard, line, slot, there.port_count))
 cdef inline int64_t g_group_of(Guard* guard, int line, Node* node, int64_t host) noexcept nogil:
     return group_of(node, g_index(guard, line, host, node.worker.world.host_count))
 
@@ -198,6 +205,8 @@ cdef inline Flow* g_flow_of(Guard* guard, int line, Node* node, Packet* frame) n
 # ---- Pauses, timers, random numbers ----
 cdef inline void g_release(Guard* guard, int line, Node* node, int64_t index) noexcept nogil:
     release(node, g_index(guard, line, index, node.voq_count))
+cdef inline void g_requeue(Guard* guard, int line, Node* node, int64_t index, int64_t other) noexcept nogil:
+    requeue(node, g_index(guard, line, index, node.voq_count), g_index(guard, line, other, node.voq_count))
 cdef inline int g_pause_bit(Guard* guard, int line, Node* node, int64_t bit) noexcept nogil:
     g_need(guard, line, 0 < bit < 1 << node.worker.world.scheme_count and bit & (bit - 1) == 0, FAULT_PAUSE_BIT, bit, 0)
     return <int>bit

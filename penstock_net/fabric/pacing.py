@@ -147,3 +147,15 @@ def hold_flow(node, flow, until):
     flow.next_send = max(flow.next_send, until)
     if flow.state == PACED:
         fix_paced(node, flow)
+
+
+def let_go(node, flow):
+    """End what hold_flow() began: the flow goes on at its pace, now or when its next packet is due."""
+    flow.held_until = node.now
+    gap = max(max(flow.pacing_gap, flow.fc_gap), flow.rate_gap)
+    send_after(node, flow, paced(node, flow.last_size * gap))
+
+
+def first_flow_of(node):
+    """The youngest unfinished flow of a host; flow.next_active is the next one. NO_FLOW: there is none."""
+    return node.host.active if node.is_host else NO_FLOW

@@ -3,7 +3,7 @@
 import cython
 
 if not cython.compiled:
-    from penstock_net.fabric.state import ATTACHED, NO_PORT, pick, port_at, within
+    from penstock_net.fabric.state import ATTACHED, NO_PORT, node_at, pick, port_at, within
 
 
 def group_towards(node, dst):
@@ -27,11 +27,38 @@ def tabulated_group(node, dst):
 
 def port_towards(node, pkt, host):
     """The port by which ECMP would send a packet if it were for this host; NO_PORT: no path leads there."""
+    return port_by_hash(node, host, pkt.hash)
+
+
+def port_by_hash(node, host, hash):
+    """The same for what has this hash."""
     group = group_towards(node, host)
     if group < 0:
         return NO_PORT
     count = node.next_hops[group]
-    return port_at(node, node.next_hops[group + 1 + (pick(pkt.hash, node.hash_seed, count) if count > 1 else 0)])
+    return port_at(node, node.next_hops[group + 1 + (pick(hash, node.hash_seed, count) if count > 1 else 0)])
+
+
+def passes(node, port, host, hash, switch, slot):
+    """Whether what leaves by `port` for a host and has this hash leaves the switch of this number by its port `slot` later.
+
+    Where something else than the hash chooses, only the link to a host that has one is known in advance.
+    """
+    world = node.worker.world
+    there = port_at(node_at(world, switch), slot)
+    if there.peer_node < world.host_count:
+        if there.peer_node != host:
+            return False
+        if node_at(world, host).port_count == 1:
+            return port != there
+    while port.peer_node >= world.host_count:
+        here = node_at(world, port.peer_node)
+        if here.ops.choose_path or here.ops.choose_port:
+            return False
+        port = port_by_hash(here, host, hash)
+        if port == NO_PORT or port == there:  # noqa: SIM109  (pointers)
+            return port == there
+    return False
 
 
 def path_count(node, pkt):

@@ -22,6 +22,7 @@ cdef void discard(Node* node, Port* port, Queue* queue) noexcept nogil
 cdef bint has_voq(Node* node, int index) noexcept nogil
 cdef void enqueue_voq(Node* node, Port* port, Packet* pkt, int index) noexcept nogil
 cdef void release(Node* node, int index) noexcept nogil
+cdef void requeue(Node* node, int index, int other) noexcept nogil
 cdef void enqueue_egress(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef Packet* dequeue(Node* node, Port* port) noexcept nogil
 cdef Queue* scheduled_queue(Node* node, Port* port) noexcept nogil

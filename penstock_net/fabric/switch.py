@@ -289,6 +289,20 @@ def release(node, index):
     enqueue_egress(node, port, pkt)
 
 
+def requeue(node, index, other):
+    """Move the first packet of a virtual output queue to the end of another one; nothing if it is empty."""
+    if not has_voq(node, index) or not has_voq(node, other):
+        return
+    if voq_at(node, index).length == 0:
+        return
+    pkt = pop(voq_at(node, index))
+    if voq_at(node, index).length == 0:
+        node.voqs_used -= 1
+    port = port_at(node, pkt.out_port)
+    port.held -= pkt.size
+    enqueue_voq(node, port, pkt, other)
+
+
 def enqueue_egress(node, port, pkt):
     """Store a packet in an egress queue.  During its hooks pkt.queue is still the queue it had upstream."""
     ops = node.ops

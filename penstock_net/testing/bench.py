@@ -74,6 +74,7 @@ RIVALS = (
     "dcqcn+floodgate",
     "dcqcn+pfc_tagged",
     "dcqcn+cbfc",
+    "pyrrha",
     "backdraft",
     "timely",
     "swift",

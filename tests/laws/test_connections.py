@@ -28,7 +28,7 @@ from penstock_net.workload.flows import csr
 from penstock_net.workload.traces import convert
 
 BY_SENDER = [
-    *("fifo", "pfc", "bfc", "bfc_tofino2", "floodgate", "ideal_fq", "sfq", "dqa", "backdraft", "pfc_tagged"),
+    *("fifo", "pfc", "bfc", "bfc_tofino2", "floodgate", "pyrrha", "ideal_fq", "sfq", "dqa", "backdraft", "pfc_tagged"),
     *("dcqcn", "hpcc", "swift", "dctcp", "timely", "powertcp", "theta_powertcp", "dcqcn+window_cap", "bfc+dctcp", "rtt_target"),
     *("spray", "flowlet", "recovery:irn", "spray+recovery:irn", "dcqcn+pfc", "dcqcn:cnp"),
 ]

@@ -51,6 +51,7 @@ DUE = {"host.pacing": "from due time"}  # as NICs do; the presets of these schem
 QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
 NEAR = {"base_target": "6us", "fs_range": "8us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
+ROOTS = {"th_congestion": 0.4, "th_resume": 0.2}
 LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
 SERVERS = "servers"
 PRIORITIES = "priorities"  # flows have the priorities of the scheme in turn
@@ -173,6 +174,11 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "recovery": ("fifo+recovery", {}, LOSSY),
     "recovery:irn": ("dcqcn+recovery:irn", {**MARKS, "pfc": False}, "small buffers"),
     "recovery:irn lossy": ("recovery:irn", {"cap": "20KB"}, LOSSY),
+    "pyrrha": ("pyrrha", ROOTS, ""),
+    "pyrrha:ns3": ("pyrrha:ns3", ROOTS, ""),
+    "pyrrha nearest": ("pyrrha", {**ROOTS, "nearest": True}, ""),
+    "pyrrha lossy": ("pyrrha", {**ROOTS, "refresh": "10us"}, LOSSY),
+    "dcqcn+pyrrha": ("dcqcn+pyrrha", {**MARKS, "pfc": False, **{f"pyrrha.{k}": v for k, v in ROOTS.items()}}, ""),
     "recovery:perfect": ("hpcc+recovery:perfect", {"pfc": False}, "small buffers"),
     "recovery:perfect lossy": ("spray+recovery:perfect", {}, LOSSY),
     "recovery:bfc": ("hpcc+recovery:bfc", {"pfc": False}, "small buffers"),
@@ -391,6 +397,11 @@ GOLDEN = {
     "reps lossy": "f2e96860c7a958f1",
     "bfc+reps": "23482825ecfaabfa",
     "ndp+reps": "e98d2aa425d95333",
+    "pyrrha": "44dd38ad637b57ad",
+    "pyrrha:ns3": "c0ca178b36a6a697",
+    "pyrrha nearest": "ec263e223d44e170",
+    "pyrrha lossy": "46cdff3859064402",
+    "dcqcn+pyrrha": "472ad5e55bf2ef1e",
 }
 TRAFFIC = {
     "poisson": lambda topo: poisson(topo, sizes="google", load=0.7, load_on="host", duration="1ms", seed=3),

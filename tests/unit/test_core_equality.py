@@ -132,6 +132,11 @@ CASES = [
     ),
     ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
     ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and reacted(d)),
+    (
+        "pyrrha",
+        {"th_congestion": 0.2, "th_resume": 0.1, "refresh": "20us"},
+        lambda d: d["max_voqs"] > 1 and d["pauses_sent"] > 20,
+    ),
     ("ndp", {"iw": 12, "depth": 4}, lambda d: d["retransmissions"] > 100),
     ("expresspass", {"alpha": 0.5}, lambda d: d["drops"] > 100),
     ("expresspass:code", {"credits": 4}, lambda d: d["drops"] > 100),
