@@ -193,7 +193,7 @@ class Run:
             return ""
         end, arrivals = (float(self.summary.get(key) or 0) for key in ("end_ns", "duration_ns"))
         at = format_time(float(f"{end:.3g}") * 1000)
-        when = f" of {format_time(arrivals * 1000)}" if end < arrivals else ", in the drain"
+        when = f" of {format_time(float(f'{arrivals:.3g}') * 1000)}" if end < arrivals else ", in the drain"
         return f"interrupted at {at}{when}"
 
     @property
