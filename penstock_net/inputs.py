@@ -65,7 +65,9 @@ def as_path(value: Any, path: str, of: str) -> Path:
 def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
     """`value` as a finite float in [low, high]; numpy's numbers are accepted, True and "3" are not."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not _finite(value):
-        raise SpecError("must be a finite number", path=path, value=value)
+        share = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*%\s*", value) if isinstance(value, str) else None
+        remedy = f"write {float(share[1]) / 100:g}" if share else ""
+        raise SpecError("must be a finite number", path=path, value=value, remedy=remedy)
     within_range(value, path, low, high)
     return float(value)
 

@@ -55,11 +55,25 @@ KINDS: dict[str, Kind] = {
         "`--port NODE:PORT` names the node or gives its number; default: the switch port with the longest queue, of those that "
         "were paused. `--queue 3` shows one queue, with its pauses and those of the port; it needs `queues = true`.",
     ),
+    "port_life": Kind(
+        "queue, rate and pauses of one port over time",
+        (SAMPLES, "port_series = true", "pauses = true"),
+        "--port tor0:8",
+        "Below one another: the longest queue, what the port sends in percent of its rate, and for how much of the time it, or a "
+        "queue of it, is paused. The port as in `port`; `Run.port_life` has the numbers.",
+    ),
     "pause_map": Kind(
         "share of time that each link was paused, over time",
         ("pauses = true",),
         detail="A row per egress port that was ever paused, in the order of a path: from the hosts up to the core, and down "
         "again. A port counts as paused while it, or at least one of its queues, is.",
+    ),
+    "pause_tree": Kind(
+        "why a port was paused: the ports that caused it, and so on",
+        ("pauses = true",),
+        detail="The first row is the port, those indented below it are the ports whose pauses caused its pauses. Pale: a port "
+        "below was paused, too. Dark: none was, so that the end of this link was congested itself. `--port NODE:PORT` names a "
+        "port, such as `host0:0`; default: the one that was paused longest. `Run.pause_tree` has the same as a table.",
     ),
     "pause_time": Kind("share of port time paused by PFC", detail="A bar per run."),
     "buffer_cdf": Kind("CDF of the buffer in use at a switch", (SAMPLES,), detail="Over the samples of all switches."),

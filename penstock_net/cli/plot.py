@@ -52,7 +52,8 @@ def command(
         str | None, typer.Option(help="throughput --by flow, record: numbers of flows, such as 3,17.", show_default=False)
     ] = None,
     port: Annotated[
-        str | None, typer.Option(help="link_rate, port, record: which port, such as tor0:3.", show_default=False)
+        str | None,
+        typer.Option(help="link_rate, port, port_life, pause_tree, record: such as tor0:3.", show_default=False),
     ] = None,
     queue: Annotated[int | None, typer.Option(help="port: one queue, by number.", show_default=False)] = None,
     column: Annotated[

@@ -285,8 +285,9 @@ def _slim(folder: Path, run: "Run | None" = None) -> "Run":
     """Only what the comparison needs of a run, so that several large ones fit into memory; run: it, if it is in memory."""
     import polars as pl
 
+    from penstock_net.results.frames import empty_frame
     from penstock_net.results.reading import read_frame, read_summary
-    from penstock_net.results.run import Run, empty_frame
+    from penstock_net.results.run import Run
 
     columns = ["start_ns", "bytes", "class", "priority", "slowdown"]
     if type(run) is Run:

@@ -118,7 +118,8 @@ def convert(path: str, kind: str, value: Any) -> Any:
     elif word == "float64":
         number = real(value, path)
     else:
-        number = whole(value, path, -(2**31), 2**31 - 1)
+        most = {"int8": 2**7 - 1, "int16": 2**15 - 1}.get(word, 2**31 - 1)
+        number = whole(value, path, -most - 1, most)
     low, high = (float(x) for x in rest[0].split("..")) if rest else (0.0, math.inf)
     if not low <= number <= high:
         near = max(low, min(high, number))

@@ -298,6 +298,7 @@ class Declarations:
         if not name.isupper() and name not in DECLARED:
             near = difflib.get_close_matches(name, sorted(DECLARED), n=1)
             hint = f'did you mean "{near[0]}"?' if near else "a constant is in upper case"
+            hint = f"those of nodes are {name[5:]}" if name in ("node_counts", "node_records") else hint
             raise DeclarationError(f'"{name}" is nothing that a scheme declares; {hint}', n.lineno)
 
     def _read_structs(self) -> None:

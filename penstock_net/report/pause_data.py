@@ -8,8 +8,8 @@ import polars as pl
 
 from penstock_net.report.figures import Table
 from penstock_net.report.network import Network, network
-from penstock_net.report.pauses import Pauses
 from penstock_net.results.links import Port
+from penstock_net.results.pause_tree import Pauses
 from penstock_net.results.pauses import within
 from penstock_net.results.run import Run
 from penstock_net.units import format_time

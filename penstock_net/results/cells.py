@@ -1,5 +1,6 @@
 """The columns of the comparison table: their headings, and values as text."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock_net.results.limits import FIXED, Limits
@@ -106,3 +107,12 @@ def mean(name: str, row: dict[str, Any]) -> str:
     if is_ratio(name) or not name:
         return f"{text} ({show(name, low)} to {show(name, high)})"
     return f"{text} ± {show(name, high - found)}"
+
+
+def words(parameter: str, among: Sequence[str] = ()) -> str:
+    """A parameter in words, for axes and LaTeX: "Load" of workload.0.load; with its place where another one is called so, too."""
+    *place, name = parameter.split(".")
+    text = name.replace("_", " ")
+    text = text.upper() if text in ("mtu", "rto", "k") else text[0].upper() + text[1:]
+    same = [other for other in among if other.split(".")[-1] == name]
+    return f"{text} ({'.'.join(place)})" if len(same) > 1 or place[0] == "scheme" else text

@@ -1,15 +1,19 @@
 """The links of a run, from its frame of ports: the other end of each, and which links follow which on the paths of packets."""
 
+from __future__ import annotations
+
 import functools
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import and_, or_
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from penstock_net.results.run import Run
+if TYPE_CHECKING:
+    from penstock_net.results.run import Run
 
 Port = tuple[int, int]  # node, number of the egress within it
 
@@ -28,7 +32,7 @@ class Links:
     _preceding: dict[Port, list[Port]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ports: pl.DataFrame) -> "Links":
+    def of(cls, ports: pl.DataFrame) -> Links:
         """From the frame `ports`: the k-th port from a to b belongs to the k-th from b to a."""
         rows = ports.sort("node", "port").select("node", "port", "peer", "delay_ns").rows()
         between: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -50,7 +54,7 @@ class Links:
         return found
 
     @cached_property
-    def _paths(self) -> "_Paths":
+    def _paths(self) -> _Paths:
         return _Paths(self.far_end)
 
     def following(self, port: Port) -> list[Port]:

@@ -113,9 +113,22 @@ def common(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return rows[rows[:, 1] > rows[:, 0]]
 
 
+def without(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The time that is in an interval of the first and in none of the second; each as `union` makes them."""
+    return common(a, np.column_stack([np.append(-np.inf, b[:, 1]), np.append(b[:, 0], np.inf)]))
+
+
 def length(found: np.ndarray) -> float:
     """The sum of the intervals' lengths."""
     return float((found[:, 1] - found[:, 0]).sum())
+
+
+def length_until(found: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The length of what lies before each of some times."""
+    if not len(found):
+        return np.zeros(len(times))
+    total = np.concatenate([[0.0], np.cumsum(found[:, 1] - found[:, 0])])
+    return np.interp(times, found.ravel(), np.column_stack([total[:-1], total[1:]]).ravel())
 
 
 def within(found: np.ndarray, start: float, end: float) -> float:

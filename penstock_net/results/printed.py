@@ -28,6 +28,7 @@ class Printed:
     frame        the same as numbers without units, for CSV
     notes        what the columns mean
     names        how many columns at the left are names, which are flush left; the others are numbers
+    titles       what LaTeX has instead of the first heads: for print, where those are for typing again
     """
 
     heads: list[str]
@@ -35,6 +36,7 @@ class Printed:
     frame: pl.DataFrame
     notes: list[str] = field(default_factory=list)
     names: int = 1
+    titles: list[str] = field(default_factory=list)
 
     def show(self, form: str = "text") -> str:
         """The table in a form of FORMS, without a line end.  SpecError: no such form."""
@@ -69,7 +71,7 @@ class Printed:
                 *notes,
                 rf"\begin{{tabular}}{{{columns}}}",
                 r"\toprule",
-                line(self.heads),
+                line([*self.titles, *self.heads[len(self.titles) :]]),
                 r"\midrule",
                 *map(line, self.rows),
                 r"\bottomrule",

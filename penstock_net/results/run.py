@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -26,124 +26,22 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import as_path, one_of, real
 from penstock_net.notebook import block
 from penstock_net.results import digests, rundir
-from penstock_net.results.columns import COLUMNS, FILES, PER_FLOW
-from penstock_net.results.reading import dtype, read
-from penstock_net.results.samples import KEY, Grid, Samples
+from penstock_net.results.columns import FILES
+from penstock_net.results.frames import about_samples, empty_frame, flow_frame, make_frame, write_frames
+from penstock_net.results.reading import read
+from penstock_net.results.samples import Samples
 from penstock_net.units import format_size, format_time
 from penstock_net.version import version
 
+if TYPE_CHECKING:
+    from penstock_net.results.pause_tree import PauseTree
+
 CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
-NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
 MTU = 1000
 GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
 FACEBOOK_BINS = tuple(MTU * n for n in (3, 12, 48, 192, 768, 3072, 12288, 49152))
 COUNTED = ("flows_started", "flows_finished", "drops", "retransmissions", "packet_hops")  # in the summary, as a notebook shows it
 SHORT_BYTES, LONG_BYTES = 3_000, 3_000_000  # the papers' "short" is below, "long" above
-
-
-def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[str] = ()) -> pl.DataFrame:
-    """A frame with exactly the columns of COLUMNS[name]; a column x_ns may be given as x_ps (integers, ps).
-
-    null_below_zero: columns in which a negative time means "never".  ValueError: a column is unknown or missing.
-    """
-    spec, series = COLUMNS[name], []
-    unknown = [key for key in data if key not in spec and f"{key.removesuffix('_ps')}_ns" not in spec]
-    if unknown:
-        raise ValueError(f"{name}: no column {unknown[0]!r}")
-    for column in spec.values():
-        if column.key != column.name and column.key in data:
-            ps = np.asarray(data[column.key])
-            values = ps / 1000.0
-            if column.name in null_below_zero:
-                values[ps < 0] = np.nan
-            series.append(pl.Series(column.name, values, dtype=pl.Float64, nan_to_null=column.name in null_below_zero))
-        elif column.name in data:
-            given = data[column.name]
-            made = pl.Series(column.name, given if isinstance(given, (pl.Series, list)) else np.asarray(given))
-            series.append(made if column.dtype in ("Enum", str(made.dtype)) else made.cast(dtype(column)))
-        elif column.optional:
-            rows = len(series[0]) if series else 0
-            series.append(pl.Series(column.name, [None] * rows, dtype=dtype(column)))
-        else:
-            raise ValueError(f"{name}: the column {column.name!r} is missing")
-    return pl.DataFrame(series)
-
-
-def flow_frame(
-    *,
-    start_ps: Any,
-    finish_ps: Any,
-    ideal_ps: Any,
-    src: Any,
-    dst: Any,
-    bytes: Any,
-    class_id: Any,
-    classes: Sequence[str],
-    priority: Any,
-    ideal_acked_ps: Any = None,
-    flow_id: Any = None,
-    **per_flow: Any,
-) -> pl.DataFrame:
-    """The flows frame of numpy columns in ps and bytes; start_ps, finish_ps and acked_ps of -1 mean "never".
-
-    ideal_ps        completion time of each flow alone: until its last byte is at the receiver
-    ideal_acked_ps  until its last acknowledgement is at the sender; None: no sender_slowdown
-    per_flow        what the core counts by flow (columns.PER_FLOW), such as acked_ps; default: the initial value
-    Memory: about 110 bytes per flow, and temporarily 16 more.
-    """
-    start, finish, ideal = (np.asarray(a, dtype=np.int64) for a in (start_ps, finish_ps, ideal_ps))
-    count = len(start)
-    counted = {c.key: np.asarray(per_flow.pop(c.key, np.full(count, c.per_flow))) for c in PER_FLOW if c.name != "finish_ns"}
-    if per_flow:
-        raise ValueError(f"flows: no column {next(iter(per_flow))!r}")
-    fct = np.where(finish < 0, -1, finish - start)
-    acked = counted["acked_ps"]
-    alone = np.ones(count) if ideal_acked_ps is None else np.asarray(ideal_acked_ps)
-    acked_after = np.full(count, -1) if ideal_acked_ps is None else np.where(acked < 0, -1, acked - start)
-    names = pl.Series(list(classes), dtype=pl.Enum(list(classes)))
-    return make_frame(
-        "flows",
-        {
-            "flow_id": np.arange(count) if flow_id is None else flow_id,
-            "src": src,
-            "dst": dst,
-            "bytes": bytes,
-            "class": names[np.asarray(class_id).astype(np.uint32)],
-            "priority": priority,
-            "start_ps": start,
-            "finish_ps": finish,
-            "fct_ps": fct,
-            "ideal_fct_ps": ideal,
-            "slowdown": _ratio(fct, ideal),
-            "sender_slowdown": _ratio(acked_after, alone),
-            **counted,
-        },
-        null_below_zero=NEVER,
-    )
-
-
-def _ratio(time_ps: np.ndarray, ideal_ps: np.ndarray) -> pl.Series:
-    """time / ideal; null where the time is negative."""
-    out = time_ps / ideal_ps
-    out[time_ps < 0] = np.nan
-    return pl.Series(out, nan_to_null=True)
-
-
-def about_columns(name: str) -> dict[str, str]:
-    """What a Parquet file says of itself: units and meanings of its columns, and what wrote it."""
-    about = {c.name: {"unit": c.unit, "description": c.text} for c in COLUMNS.get(name, {}).values()}
-    return {"penstock": version(), "columns": json.dumps(about)}
-
-
-def about_samples(grid: Grid | None) -> dict[str, str]:
-    """What switches.parquet says of itself."""
-    return about_columns("switches") | ({KEY: grid.text()} if grid else {})
-
-
-def write_frames(folder: Path, frames: Mapping[str, pl.DataFrame]) -> None:
-    """Write a Parquet file for each frame."""
-    for name, frame in frames.items():
-        frame.write_parquet(folder / f"{name}.parquet", metadata=about_columns(name))
 
 
 def peak_memory() -> int:
@@ -295,7 +193,7 @@ class Run:
             return ""
         end, arrivals = (float(self.summary.get(key) or 0) for key in ("end_ns", "duration_ns"))
         at = format_time(float(f"{end:.3g}") * 1000)
-        when = f" of {format_time(arrivals * 1000)}" if end < arrivals else ", in the drain"
+        when = f" of {format_time(float(f'{arrivals:.3g}') * 1000)}" if end < arrivals else ", in the drain"
         return f"interrupted at {at}{when}"
 
     @property
@@ -349,6 +247,50 @@ class Run:
         how = f"run again with {when}" if when.startswith("[measure]") else f"a run has it when {when}"
         how = how if when else nearest(name, self.frames)
         raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
+
+    # -- ports and pauses
+
+    def pause_tree(self, port: str | None = None, time: str | None = None) -> "PauseTree":
+        """Why a port was paused: the ports whose pauses caused it, those that caused these, down to where the congestion is.
+
+        port  "tor0:3", or "host0:0" for the only port of a host; None: the port that was paused longest
+        time  "0.2ms..1ms": its pauses in a part of the time; None: in the whole run
+        A notebook shows a table; `print` and `.table` have it as text and as a frame; `ps.plot.pause_tree(run)` draws it.
+        SpecError: no such port, or the run did not record its pauses.
+        """
+        from penstock_net.results.pause_tree import PauseTree
+
+        return PauseTree.of(self, port, time)
+
+    def pause_causes(self) -> pl.DataFrame:
+        """A row per pause of a port or queue, with the pause that caused it: a tree below each pause that nothing caused.
+
+        pause             its number; pauses are numbered as they begin
+        cause             the pause that caused it, of several the one that began first; null: the congestion began here
+        root, depth       the pause at the top of its tree, and how many causes are between: 0 for that one itself
+        causes, caused    how many pauses caused it; how many are below it in its tree
+        node, port, queue, link   the egress that was paused; queue -1: all of it
+        start_ns, end_ns  end_ns is null if it did not end
+        SpecError: the run did not record its pauses.
+        """
+        from penstock_net.results.pause_tree import pause_causes
+
+        return pause_causes(self)
+
+    def port_life(self, port: str | None = None, time: str | None = None) -> pl.DataFrame:
+        """A port's queue, rate, utilization and pauses over time, a row per sample; `ps.plot.port_life(run)` draws it.
+
+        port         "tor0:3"; None: the switch port with the longest queue, of those ever paused
+        time         "0.2ms..1ms", a part of the time; None: the whole run
+        time_ns      of the sample; queue_bytes are as of then, the others the mean since the sample before
+        rate_bps     sent on the wire, headers, acknowledgements and control frames included
+        utilization  rate_bps / rate of the link at the end of the run; a packet may make it a bit more than 1
+        paused       share of the time in which the port, or a queue of it, was paused; null: the run has no pauses
+        SpecError: no such port, or the run has no port_series.
+        """
+        from penstock_net.results.port_life import port_life
+
+        return port_life(self, port, time)
 
     # -- the measurement window
 
@@ -585,11 +527,6 @@ def fingerprint(frames: Mapping[str, pl.DataFrame]) -> str:
             values = column.fill_null(0).to_numpy().tobytes() if numbers else json.dumps(column.to_list()).encode()
             digest.update(values)
     return digest.hexdigest()[:32]
-
-
-def empty_frame(name: str) -> pl.DataFrame:
-    """A frame of COLUMNS[name] without rows."""
-    return pl.DataFrame(schema={c.name: pl.String if c.dtype == "Enum" else dtype(c) for c in COLUMNS[name].values()})
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from penstock_net.results.run import Run, about_columns, about_samples, empty_frame, write_frames
+from penstock_net.results.frames import about_columns, about_samples, empty_frame, write_frames
+from penstock_net.results.run import Run
 from penstock_net.results.samples import Grid, Samples
 from penstock_net.scratch import CHUNK
 

@@ -41,4 +41,5 @@ def printed(sweep: "Sweep", names: Sequence[str], notes: Sequence[str] = ()) -> 
     """A row per scheme and parameters with these statistics."""
     heads = [*sweep.parameters, "scheme", "seeds", *map(cells.heading, names)]
     body = [[*map(str, group), str(seeds), *made] for group, seeds, made in rows(sweep, names)]
-    return Printed(heads, body, sweep.over_seeds(*names), [NOTE, *notes], len(sweep.parameters) + 1)
+    titles = [*(cells.words(name, sweep.parameters) for name in sweep.parameters), "Scheme", "Seeds"]
+    return Printed(heads, body, sweep.over_seeds(*names), [NOTE, *notes], len(sweep.parameters) + 1, titles)

@@ -17,8 +17,9 @@ from penstock_net import scratch
 from penstock_net.composition import Composition
 from penstock_net.errors import InvariantError
 from penstock_net.results.columns import COLUMNS, PER_FLOW
+from penstock_net.results.frames import flow_frame, make_frame
 from penstock_net.results.requests import request_frame
-from penstock_net.results.run import Run, flow_frame, make_frame, peak_memory
+from penstock_net.results.run import Run, peak_memory
 from penstock_net.results.samples import Grid, Samples
 from penstock_net.results.steps import job_names, step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun

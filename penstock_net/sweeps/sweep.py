@@ -112,7 +112,7 @@ def execute(
             with Count(len(points), finished, shown=tell is not _silent) as count, closing(run_all(jobs, force)) as ended:
                 for job, problem in ended:
                     finished += not problem
-                    state = f"failed: {problem}" if problem else "done"
+                    state = "failed as before" if problem in failed else f"failed: {problem}" if problem else "done"
                     if lines or problem:
                         tell(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
                     count.show(finished)

@@ -14,8 +14,8 @@ import penstock_net as ps
 from penstock_net.cli import check, sweep
 from penstock_net.plot_kinds import KINDS
 from penstock_net.report import dictionary, html, plots, sweep_page, tables
-from penstock_net.report.pauses import Pauses
 from penstock_net.results.links import Links
+from penstock_net.results.pause_tree import Pauses
 from penstock_net.results.pauses import causes, intervals
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import Sweep, check_table, write_table
@@ -161,6 +161,8 @@ def tree(run: Run) -> None:
     for port in pauses.ports:
         pauses.causes(port, 0, 1e9).text(pauses)
         pauses.victims(port, 0, 1e9)
+    run.pause_causes()
+    run.port_life()
 
 
 def numbers_of(run: Run) -> None:

@@ -224,6 +224,7 @@ def test_breakpoints_are_for_plain_python(tmp_path):
         ('port_records = {"a": "x"}', 'port_records: "a" is no number of port_state'),
         ('flow_state = {"b": "int32", "c": "int32[3]"}\nflow_records = {"c": "x"}', "numbers of it are b"),
         ('queue_counts = {"a": "x"}', '"queue_counts" is nothing that a scheme declares'),
+        ('node_counts = {"a": "x"}', "those of nodes are counts"),
         ('counts = {"for": "x"}', '"for" cannot be the name of a field'),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
+from penstock_net.errors import SpecError
 from penstock_net.sim.interpreted.structs import make_class
 from penstock_net.testing.cases import digest, run_case
 
@@ -424,3 +425,48 @@ def test_what_a_scheme_counts_records_and_prints(interpreted):
     one = digest(run_case(case))
     assert {"counts", "records", "prints"} <= one.keys() and run_case(case).summary["printed"] > 20
     assert interpreted([case]) == [one] == [digest(run_case(case, threads=2))]
+
+
+OF_ALL_WIDTHS = '''
+"""Parameters of all widths beside one another, and a set-up that says where it is called."""
+
+parameters = {
+    "words": ("int32[3] -9..9", [1, -2, 3], ""), "next": ("int32 0..9", 4, ""),
+    "bytes3": ("int8[3] -9..9", [-5, 6, 7], ""), "last": ("int8 -9..9", -8, ""),
+    "yes": ("bool[2]", [True, False], ""), "shorts": ("int16[2] -9..9", [-1, 9], ""), "longs": ("int64[2]", [2, 3], ""),
+}
+scheme_state = {"zero": "int8"}
+counts = {"set_up": "times that a node was set up", "read": "what the parameters say"}
+
+
+def set_up_node(me, node):
+    my_node(me, node).set_up += 1
+    read = 0
+    for i in range(3):
+        read = read * 31 + me.words[i] + 10
+        read = read * 31 + me.bytes3[i] + 10
+    for i in range(2):
+        read = read * 31 + me.yes[i] + me.shorts[i] + me.longs[i] + 10
+    my_node(me, node).read = (read * 31 + me.next) * 31 + me.last + me.zero + 10
+'''
+
+
+def test_parameters_of_all_widths_do_not_touch_one_another_and_only_switches_are_set_up(interpreted, tmp_path):
+    """Stores of eight bytes for numbers of four once overwrote what was beside them, in the compiled core only."""
+    path = tmp_path / "widths.py"
+    path.write_text(OF_ALL_WIDTHS.lstrip())
+    case = {"topology": {"kind": "star", "hosts": 2}, "scheme": str(path), "flows": [[0, 1, 1000]]}
+    read = 0
+    for word, byte in zip((1, -2, 3), (-5, 6, 7)):
+        read = (read * 31 + word + 10) * 31 + byte + 10
+    for yes, short, long in zip((1, 0), (-1, 9), (2, 3)):
+        read = read * 31 + yes + short + long + 10
+    run = run_case(case)
+    assert run.counts == {"widths.set_up": 1, "widths.read": (read * 31 + 4) * 31 - 8 + 10}
+    assert run.frame("counts")["node"].unique().to_list() == [2], "of no host"
+    assert interpreted([case]) == json.loads(json.dumps([digest(run)]))
+    with pytest.raises(SpecError, match=r"last.*-9\.\.9"):
+        run_case({**case, "parameters": {"last": 10}})
+    path.write_text(OF_ALL_WIDTHS.lstrip().replace("int8 -9..9", "int8 -999..999"))
+    with pytest.raises(SpecError, match="last = 128"):
+        run_case({**case, "parameters": {"last": 128}})

@@ -16,8 +16,8 @@ from penstock_net.inputs import time_ps
 from penstock_net.report import dictionary, figures, plots
 from penstock_net.report.plots import canvas
 from penstock_net.results.distribution import Distribution
+from penstock_net.results.frames import make_frame
 from penstock_net.results.reading import read_samples, scan_frame
-from penstock_net.results.run import make_frame
 from penstock_net.results.samples import KEY, Grid, Samples
 from penstock_net.sim.settings import Settings
 from penstock_net.trace import write_trace

@@ -24,7 +24,7 @@ import notebooks  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LIMIT_MS = 300_000  # of whatever the browser does, however busy the machine
-PICTURES = {"first_run": 1, "own_scheme": 2, "paper_figure": 3, "study": 4, "training": 1}
+PICTURES = {"first_run": 1, "own_scheme": 2, "paper_figure": 3, "study": 5, "training": 1}
 TOPO = ps.star(hosts=3)
 FLOWS = ps.flow_list(TOPO, [(0, 1, "10KB", "1us"), (2, 1, "20KB", "3us")])
 

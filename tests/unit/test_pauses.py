@@ -13,10 +13,11 @@ import penstock_net as ps
 from penstock_net.errors import SpecError
 from penstock_net.report.network import network
 from penstock_net.report.pause_data import PauseView, table, views
-from penstock_net.report.pauses import Pauses, Tree
+from penstock_net.report.plots.pauses import chosen
 from penstock_net.results.columns import COLUMNS
 from penstock_net.results.links import Links
 from penstock_net.results.pause_times import pause_times
+from penstock_net.results.pause_tree import Pauses, Tree
 from penstock_net.results.pauses import by_port, by_queue, causes, common, intervals, length, union, within
 from penstock_net.results.run import Run
 
@@ -374,3 +375,138 @@ def test_a_run_without_ports_has_no_picture():
     run = run_of(LINKS, None)
     run.ports = run.ports.clear()
     assert network(run) is None and PauseView(run).data() is None
+
+
+# -- in Python: from a run
+
+
+def test_which_pause_caused_which_by_hand():
+    """b's pauses of s are the cause of s's of a, and those of h0's: a tree below each of the first two."""
+    log = [
+        (0, *B_S, -1, True),  # 0: causes nothing: nothing goes from s through b to s
+        (100, *S_B, -1, True),  # 1: began by itself
+        (200, *A_S, -1, True),  # 2: caused by 1
+        (300, *H0, -1, True),  # 3: caused by 2, and so are those of
+        (310, 1, 0, -1, True),  # 4: the other host
+        (400, *S_B, -1, False),
+        (500, *A_S, -1, False),
+        (600, *H0, -1, False),
+        (700, *H0, -1, True),  # 5: began by itself
+    ]
+    made = run_of(LINKS, log, NAMES, TIERS, delay_ns=10.0).pause_causes()
+    assert made.select("pause", "cause", "root", "depth", "causes", "caused").rows() == [
+        (0, None, 0, 0, 0, 0),
+        (1, None, 1, 0, 0, 3),
+        (2, 1, 1, 1, 1, 2),
+        (3, 2, 1, 2, 1, 0),
+        (4, 2, 1, 2, 1, 0),
+        (5, None, 5, 0, 0, 0),
+    ]
+    assert made["link"].to_list() == ["b to s", "s to b", "a to s", "h0 to a", "h1 to a", "h0 to a"]
+    assert made["end_ns"].to_list() == [None, 400, 500, 600, None, None]
+
+
+def test_of_several_causes_the_one_that_began_first_is_the_parent():
+    log = [(0, 4, 1, -1, True), (5, *A_S, -1, True), (50, *H0, -1, True)]
+    assert run_of(LINKS, log, NAMES, TIERS).pause_causes().select("cause", "causes").rows() == [(None, 0), (None, 0), (0, 2)]
+
+
+@given(st.lists(TOGGLES, max_size=80), st.sampled_from([0.0, 3.0]))
+def test_pauses_of_any_log_are_trees(toggles, delay_ns):
+    """Each has at most one parent, which is one of its causes and began before; roots are those without a paused cause."""
+    run, paused, time, rows = run_of(WEB, None, delay_ns=delay_ns), set(), 0.0, []
+    for wait, port, queue in toggles:
+        time += wait
+        paused ^= {(*port, queue)}
+        rows.append((time, *port, queue, (*port, queue) in paused))
+    run.pauses = log_of(rows)
+    made = run.pause_causes().rows(named=True)
+    known: dict[int, set[int]] = {row["pause"]: set() for row in made}
+    for cause, effect in causes(intervals(run.pauses), Links.of(run.ports)):
+        known[effect].add(cause)
+    below = dict.fromkeys(known, 0)
+    for row in made:
+        above, path = row, []
+        while above["cause"] is not None:
+            assert above["cause"] in known[above["pause"]] and made[above["cause"]]["start_ns"] <= above["start_ns"]
+            above = made[above["cause"]]
+            path.append(above["pause"])
+            below[above["pause"]] += 1
+            assert len(path) <= len(made)
+        assert (row["root"], row["depth"]) == (above["pause"], len(path)) and row["causes"] == len(known[row["pause"]])
+        assert (row["cause"] is None) == (not known[row["pause"]]) or delay_ns == 0
+    assert [row["caused"] for row in made] == list(below.values())
+
+
+def test_the_tree_of_a_run_in_a_notebook():
+    run = run_of(LINKS, LOG, NAMES, TIERS)
+    tree = run.pause_tree()
+    assert tree.table.rows() == [
+        (0, *B_S, "b to s", 1000, 1000, ""),
+    ], "the port that was paused longest"
+    tree = run.pause_tree("h0:0")
+    assert tree.table.select("depth", "link", "paused_ns", "alone_ns").rows() == [
+        (0, "h0 to a", 400, 100),
+        (1, "a to s", 300, 100),
+        (2, "s to b", 200, 200),
+    ]
+    assert str(tree).splitlines()[1] == "  a -> s: 300 ns, alone 100 ns"
+    html = tree._repr_html_()
+    assert (
+        "Why h0 to a was paused" in html
+        and "<th>paused</th><th>alone</th>" in html
+        and "<th>\u2003a to s</th><td>300ns</td><td>100ns</td>" in html
+    )
+    assert "was not paused" in run.pause_tree("h1:0")._repr_html_()
+    assert run.pause_tree("h0:0", "0ns..350ns").table["paused_ns"].to_list() == [50, 50, 50]
+    with pytest.raises(SpecError, match="no such node"):
+        run.pause_tree("h9:0")
+    with pytest.raises(SpecError, match="pauses = true"):
+        run_of(LINKS, None).pause_tree()
+
+
+def test_the_figure_of_the_tree_has_its_rows_and_times():
+    run = run_of(LINKS, LOG, NAMES, TIERS)
+    (panel,) = ps.plot.pause_tree(run, port="h0:0", time="0ns..1us").axes
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["h0 to a", "   a to s", "      s to b"]
+    spans = [[tuple(path.get_extents().intervalx * 1e6) for path in bars.get_paths()] for bars in panel.collections]
+    expected = [[(300, 700)], [(600, 700)], [(300, 600)], [(500, 600)], [(300, 500)], [(300, 500)]]
+    assert spans == [[pytest.approx(span) for span in bars] for bars in expected]
+    calm = run_of(LINKS, [], NAMES, TIERS)
+    assert "no pauses: pfc" in ps.plot.pause_tree(run, calm, port="h0:0")._supxlabel.get_text()
+    for port in (None, "h0:0"):
+        with pytest.raises(SpecError, match="paused"):
+            ps.plot.pause_tree(calm, port=port)
+
+
+def test_a_large_tree_is_drawn_with_the_ports_that_were_paused_longest():
+    branches = [Tree((1, n), rows([(0, n + 1)]), [Tree((2, n), rows([(0, n + 1)]), [])]) for n in range(20)]
+    shown = chosen(Tree((0, 0), rows([(0, 30)]), branches))
+    ports = [branch.port for _, branch in shown]
+    assert len(ports) == 14 and ports[:3] == [(0, 0), (1, 13), (1, 14)] and all((1, n) in ports for node, n in ports if node == 2)
+
+
+def test_a_port_from_sample_to_sample():
+    """Two flows at full rate for one host: its port is busy until the last byte, and their hosts are paused."""
+    topo = ps.star(hosts=3, rate="100Gbps", delay="1us", buffer="1MB")
+    flows = ps.flow_list(topo, [(0, 2, "1MB"), (1, 2, "1MB")])
+    measure = ps.Measure(sample="2us", port_series=True, pauses=True)
+    run = ps.simulate(topo, flows, scheme="pfc", measure=measure)
+    life = run.port_life("switch0:2")
+    assert life.equals(run.port_life()), "the port with the longest queue"
+    busy = life.filter(pl.col("time_ns").is_between(6000, 160_000))
+    assert busy["utilization"].is_between(0.9, 1.01).all()
+    assert (life["paused"][1:] == 0).all()
+    sent = (life["rate_bps"][1:] * life["time_ns"].diff()[1:]).sum() / 8e9
+    assert sent == pytest.approx(run.ports.filter(node=3, port=2)["tx_bytes"].item(), rel=0.01)  # but for the last sample
+    curves = [panel.get_lines()[0].get_ydata() for panel in ps.plot.port_life(run, port="switch0:2").axes]
+    for curve, values, scale in zip(curves, ("queue_bytes", "utilization", "paused"), (1e-3, 100, 100)):
+        assert curve[1:] == pytest.approx(life[values].to_numpy()[1:] * scale)
+    host = run.port_life("host0:0")
+    paused = (host["paused"] * host["time_ns"].diff()).sum()
+    assert 0 < paused == pytest.approx(pause_times(run).filter(node=0)["paused_ns"].sum(), rel=0.05)
+    assert run.port_life("host0:0", "10us..20us")["time_ns"].to_list() == [10_000, 12_000, 14_000, 16_000, 18_000, 20_000]
+    run.pauses = None
+    assert run.port_life()["paused"].null_count() == run.port_life().height
+    with pytest.raises(SpecError, match="port_series = true"):
+        ps.simulate(topo, flows, scheme="pfc").port_life()

@@ -58,9 +58,10 @@ def test_every_figure_has_labels_and_fits_a_column(recorded: list[Run], kind: st
     assert figure.get_size_inches()[0] == plots.WIDTH and figure.get_size_inches()[1] < 9
     assert Image.open(io.BytesIO(drawn)).width == round(plots.WIDTH * 300)
     assert axes[-1].get_xlabel()
-    if kind in ("port", "link_rate", "pause_map"):
+    if kind in ("port", "link_rate", "pause_map", "pause_tree"):
         titles = [panel.get_title(loc="left") for panel in axes]
-        assert titles == ([run.label for run in recorded if run.pauses.height or kind != "pause_map"] if count > 1 else [""])
+        shown = [run.label for run in recorded if run.pauses.height or not kind.startswith("pause")]
+        assert titles == (shown if count > 1 else [""])
     elif kind == "pause_time":
         assert [text.get_text() for text in axes[0].get_yticklabels()] == [run.label for run in recorded[:count]]
     else:
@@ -68,7 +69,7 @@ def test_every_figure_has_labels_and_fits_a_column(recorded: list[Run], kind: st
         wanted = [run.label for run in recorded[:count] if kind != "active_flows" or run.label != "hpcc"]
         assert names == (wanted if count > 1 else [])
         assert len(axes[0].get_lines()) >= len(wanted)
-    if kind not in ("pause_map", "pause_time"):
+    if not kind.startswith("pause"):
         assert axes[0].get_ylabel() or figure._supylabel.get_text()
 
 

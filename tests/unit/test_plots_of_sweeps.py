@@ -13,8 +13,9 @@ from penstock_net.errors import SpecError
 from penstock_net.report import plots
 from penstock_net.report.plots import canvas
 from penstock_net.report.plots.flows import finished_sizes
-from penstock_net.report.plots.sweeps import MOST_BANDS, axis_of, words
+from penstock_net.report.plots.sweeps import MOST_BANDS, axis_of
 from penstock_net.results.bins import equal_shares
+from penstock_net.results.cells import words
 from penstock_net.results.sweep import Sweep
 
 RUNS = [synthetic(name, 2000) for name in ("bfc", "hpcc")]

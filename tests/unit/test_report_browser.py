@@ -20,7 +20,7 @@ from matplotlib.image import imread
 
 import penstock_net as ps
 from penstock_net.report import html, sweep_page
-from penstock_net.report.pauses import Pauses, Tree
+from penstock_net.results.pause_tree import Pauses, Tree
 from penstock_net.results.run import Run
 from penstock_net.results.sweep import Sweep
 

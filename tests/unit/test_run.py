@@ -17,7 +17,8 @@ from penstock_net.errors import SpecError
 from penstock_net.report import dictionary
 from penstock_net.results import rundir
 from penstock_net.results.columns import COLUMNS, FILES, SUMMARY
-from penstock_net.results.run import FACEBOOK_BINS, GOOGLE_BINS, Run, empty_frame, flow_frame, make_frame
+from penstock_net.results.frames import empty_frame, flow_frame, make_frame
+from penstock_net.results.run import FACEBOOK_BINS, GOOGLE_BINS, Run
 
 CONTRACT = {
     "flows": "flow_id, src, dst, bytes, class, priority, start_ns, finish_ns, fct_ns, ideal_fct_ns, slowdown, "

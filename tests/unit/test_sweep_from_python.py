@@ -75,6 +75,13 @@ def test_runs_that_fail_are_named_and_the_others_are_kept(spec):
     assert Sweep.load("runs/mine-sweep").runs["workload.0.load"].to_list() == [0.5]
 
 
+def test_what_fails_all_runs_is_said_once(spec, capsys):
+    with pytest.raises(ps.SweepFailed, match="3 of 3 runs failed"):
+        ps.sweep(spec, {"workload.0.load": [1.5]}, seeds=3, workers=1)
+    said = "".join(capsys.readouterr())
+    assert said.count("more than the links can carry") == 1 and said.count("failed as before") == 2
+
+
 def test_processes_of_a_script_that_is_not_guarded(spec):
     """The processes do not run the script again, and end with it."""
     Path("script.py").write_text(

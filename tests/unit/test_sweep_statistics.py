@@ -255,6 +255,7 @@ def test_tables_of_a_sweep(swept):
     assert text.splitlines()[1].split() == ["0.4", "bfc", "3", "2.40", "(0.82", "to", "7.07)", "2MB", "±", "2.48MB"]
     latex = swept.table("short_p99", SMALL, form="latex")
     assert r"\begin{tabular}{llrrr}" in latex and r"\toprule" in latex and r"\bottomrule" in latex
+    assert "\nLoad & Scheme & Seeds & short p99 & " in latex
     assert r"p99.9 slowdown of flows \textless{} 10KB \\" in latex and latex.count(r"\\") == 5
     rows = list(csv.DictReader(io.StringIO(swept.table("short_p99", form="csv"))))
     assert len(rows) == 4 and float(rows[0]["mean"]) == pytest.approx(2.4) and float(rows[0]["low"]) > 0

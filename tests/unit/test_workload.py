@@ -200,7 +200,7 @@ def test_memory_is_little_more_than_the_columns():
         ({"load": 0}, "load = 0: must be greater than zero"),
         ({"load": -0.5}, "load = -0.5"),
         ({"load": float("nan")}, "load = nan"),
-        ({"load": "60%"}, 'load = "60%": must be a finite number'),
+        ({"load": "60%"}, 'load = "60%": must be a finite number; write 0.6'),
         ({"load_on": "cor"}, 'did you mean "core"?'),
         ({"arrivals": "poisson"}, 'arrivals = "poisson": must be one of exponential, lognormal'),
         ({"arrivals": "lognormal", "sigma": 0}, "sigma = 0"),

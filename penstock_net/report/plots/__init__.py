@@ -11,7 +11,8 @@ over time are of the runs' measurement window, which a caption names; figures ov
     select     flows by class, priority and size; switches, ports, spans of time
     flows      slowdown of runs, fct_cdf, throughput
     switches   buffer_cdf, timeseries, active_flows
-    ports      link_rate, port, pause_map, pause_time
+    ports      link_rate, port, port_life, pause_map, pause_time
+    pauses     pause_tree
     ranks      rank_timeline
     requests   ttft
     records    record: windows, and what schemes record, over time
@@ -32,7 +33,8 @@ from penstock_net.report.plots.agreement import agreement
 from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
 from penstock_net.report.plots.flows import fct_cdf, throughput
 from penstock_net.report.plots.pareto import pareto
-from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
+from penstock_net.report.plots.pauses import pause_tree
+from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port, port_life
 from penstock_net.report.plots.ranks import rank_timeline
 from penstock_net.report.plots.records import record
 from penstock_net.report.plots.requests import ttft
@@ -66,7 +68,9 @@ __all__ = [
     "pareto",
     "pause_map",
     "pause_time",
+    "pause_tree",
     "port",
+    "port_life",
     "rank_timeline",
     "record",
     "render",
@@ -87,7 +91,9 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         throughput,
         link_rate,
         port,
+        port_life,
         pause_map,
+        pause_tree,
         pause_time,
         buffer_cdf,
         timeseries,

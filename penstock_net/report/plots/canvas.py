@@ -69,11 +69,14 @@ def series_looks(count: int) -> list[Look]:
     return [{"color": colours[i % 6], "linestyle": DASHES[i // 6 % len(DASHES)]} for i in range(count)]
 
 
-def canvas(panels: int = 1, *, height: float = HEIGHT, caption: str = "") -> tuple["Figure", list["Axes"]]:
+def canvas(
+    panels: int = 1, *, height: float = HEIGHT, caption: str = "", heights: Sequence[float] | None = None
+) -> tuple["Figure", list["Axes"]]:
     """A figure of the width of a column or page with panels below one another, which share their axes, and these axes.
 
     height   inches, without the caption and the legend, which are given room of their own
     caption  small grey text below: the flows that were chosen, the measurement window
+    heights  of the panels beside one another's; each has a y axis of its own then
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -84,7 +87,7 @@ def canvas(panels: int = 1, *, height: float = HEIGHT, caption: str = "") -> tup
     height += 0.13 * style.scale * (caption.count("\n") + bool(caption))
     figure = Figure(figsize=(style.inches, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(panels, squeeze=False, sharex=True, sharey=True)[:, 0]
+    axes = figure.subplots(panels, squeeze=False, sharex=True, sharey=heights is None, height_ratios=heights)[:, 0]
     if caption:
         figure.supxlabel(caption, fontsize=7 * style.scale, color=GREY, x=0.995, ha="right")
     return figure, list(axes)

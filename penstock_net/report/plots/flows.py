@@ -25,8 +25,9 @@ from penstock_net.report.plots.canvas import (
     time_caption,
     window_text,
 )
-from penstock_net.report.plots.select import Class, FlowFilter, frame, span_ns
+from penstock_net.report.plots.select import Class, FlowFilter, frame
 from penstock_net.results.bins import equal_shares
+from penstock_net.results.chosen import span_ns
 from penstock_net.results.distribution import Distribution
 from penstock_net.results.run import Run
 from penstock_net.units import format_size

@@ -17,6 +17,7 @@ from penstock_net.report.plots.canvas import (
     at_least_one,
     canvas,
     draw_lines,
+    legend,
     over_time,
     panels_over_time,
     styles,
@@ -24,9 +25,10 @@ from penstock_net.report.plots.canvas import (
     time_caption,
     window_text,
 )
-from penstock_net.report.plots.select import Port, end_ns, frame, names, port_of, samples_of, span_ns
+from penstock_net.report.plots.select import frame, samples_of
 from penstock_net.report.plots.style import current
-from penstock_net.results.pauses import NEVER, by_port, by_queue, intervals, union
+from penstock_net.results.chosen import Port, end_ns, names, port_of, span_ns
+from penstock_net.results.pauses import NEVER, by_port, by_queue, intervals, length_until, union
 from penstock_net.results.run import Run
 
 if TYPE_CHECKING:
@@ -136,6 +138,39 @@ def _shade(panel: "Axes", spans: np.ndarray, start: float, end: float) -> None:
     )
 
 
+def port_life(*runs: Run, port: str | None = None, time: str | None = None) -> "Figure":
+    """A port's queue (KB), what it sends (% of its rate), and the time it is paused (%), below one another; a curve per run.
+
+    As `Run.port_life` has them, of intervals of one sample or more: the longest queue, and the means of the others.
+    port  "tor0:3"; None: the switch port with the longest queue, of those ever paused;  time: "0.2ms..1ms", a part of the time
+    SpecError: no such port, or a run without pauses or port_series.
+    """
+    at_least_one(runs)
+    where = port_of(runs, port)
+    start, end = span_ns(time, runs)
+    for run in runs:
+        for needed in ("port_series", "pauses"):
+            frame(run, "port_life", needed)
+    with active():
+        figure, axes = canvas(3, height=3.3, caption=f"{where.text}; {time_caption(runs, start, end)}", heights=(1, 1, 1))
+        for run, look in zip(runs, styles(runs)):
+            table = run.port_life(f"{where.node}:{where.number}").with_columns(length=pl.col("time_ns").diff().fill_null(0))
+            table = table.filter(pl.col("time_ns").is_between(start, end))
+            group = pl.int_range(pl.len()) // max(1, -(-table.height // BINS))
+            means = [(pl.col(name) * pl.col("length")).sum() / pl.col("length").sum() for name in ("utilization", "paused")]
+            table = table.group_by(group, maintain_order=True).agg(pl.col("time_ns").last(), pl.col("queue_bytes").max(), *means)
+            for panel, values in zip(axes, (table["queue_bytes"] / 1e3, 100 * table["utilization"], 100 * table["paused"])):
+                draw_lines(panel, table["time_ns"].to_numpy() / 1e6, values.to_numpy(), look=over_time(look), label=run.label)
+        for panel, label in zip(axes, ("Queue (KB)", "Sent (%)", "Paused (%)")):
+            time_axis(panel, runs, start, end)
+            panel.set_ylabel(label)
+            panel.set_ylim(0, None if panel is axes[0] else 108)
+            panel.label_outer()
+        figure.align_ylabels(axes)
+        legend(figure, axes[0])
+    return figure
+
+
 def pause_map(*runs: Run, time: str | None = None) -> "Figure":
     """Share of time for which each link was paused, over time: a row per egress port that was ever paused, a panel per run.
 
@@ -224,10 +259,7 @@ def _name_rows(panel: "Axes", rows: pl.DataFrame, apart: float) -> None:
 
 def _paused_share(spans: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Which part of each interval between edges (ns) lies in the spans."""
-    times = spans.ravel()
-    total = np.concatenate([[0.0], np.cumsum(spans[:, 1] - spans[:, 0])])
-    so_far = np.column_stack([total[:-1], total[1:]]).ravel()
-    return np.diff(np.interp(edges, times, so_far)) / np.diff(edges) if len(times) else np.zeros(len(edges) - 1)
+    return np.diff(length_until(spans, edges)) / np.diff(edges)
 
 
 def pause_time(*runs: Run) -> "Figure":

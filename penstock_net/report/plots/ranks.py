@@ -7,7 +7,7 @@ import polars as pl
 from penstock_net.errors import SpecError
 from penstock_net.palette import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, YELLOW
 from penstock_net.report.plots.canvas import active, at_least_one, canvas, legend, time_axis, time_caption
-from penstock_net.report.plots.select import span_ns
+from penstock_net.results.chosen import span_ns
 from penstock_net.results.run import Run
 from penstock_net.workload.operations import COMPUTE, SEND
 

@@ -17,8 +17,9 @@ from penstock_net.report.plots.canvas import (
     time_axis,
     time_caption,
 )
-from penstock_net.report.plots.select import frame, names, node_of, port_of, span_ns
+from penstock_net.report.plots.select import frame
 from penstock_net.report.plots.style import current
+from penstock_net.results.chosen import names, node_of, port_of, span_ns
 from penstock_net.results.run import Run
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from penstock_net.report.plots.flows import (
 )
 from penstock_net.report.plots.select import Class, FlowFilter
 from penstock_net.report.plots.style import current
-from penstock_net.results.cells import OF_JOB, of_job
+from penstock_net.results.cells import OF_JOB, of_job, words
 from penstock_net.results.limits import FIXED, Limits
 from penstock_net.results.run import Run
 from penstock_net.results.statistic import Statistic
@@ -170,15 +170,6 @@ def against(*sweeps: Any, x: str | None = None, y: str | Statistic = "short_p99"
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         legend_of_lines(figure, sweep, lines, parameter)
     return figure
-
-
-def words(parameter: str, among: Sequence[str] = ()) -> str:
-    """A parameter as the title of an axis: "Load" of workload.0.load; with its place where another one is called so, too."""
-    *place, name = parameter.split(".")
-    text = name.replace("_", " ")
-    text = text.upper() if text in ("mtu", "rto", "k") else text[0].upper() + text[1:]
-    same = [other for other in among if other.split(".")[-1] == name]
-    return f"{text} ({'.'.join(place)})" if len(same) > 1 or place[0] == "scheme" else text
 
 
 def axis_of(statistic: str, limits: Limits = FIXED) -> tuple[str, float]:

@@ -22,7 +22,8 @@ from penstock_net.report.plots.canvas import (
     time_caption,
     window_text,
 )
-from penstock_net.report.plots.select import names, need, samples_of, span_ns, switch_of
+from penstock_net.report.plots.select import need, samples_of, switch_of
+from penstock_net.results.chosen import names, span_ns
 from penstock_net.results.run import Run
 
 if TYPE_CHECKING:

@@ -39,15 +39,22 @@ cdef inline void set_places(World* world, void* me, dict places, int index, int 
     at.world = world
 
 cdef inline void set_parameter(void* me, long offset, str kind, value) except *:
-    if isinstance(value, tuple):  # a list of numbers of 64 bits
+    if isinstance(value, tuple):
+        size = {"int8_t": 1, "int16_t": 2, "int32_t": 4}.get(kind, 8)
         for i, number in enumerate(value):
-            set_parameter(me, offset + 8 * i, kind, number)
+            set_parameter(me, offset + size * i, kind, number)
         return
     field = <char*>me + sizeof(Places) + offset
     if kind == "double":
         (<double*>field)[0] = value
     elif kind == "int64_t":
         (<int64_t*>field)[0] = value
+    elif kind == "uint64_t":
+        (<uint64_t*>field)[0] = value
+    elif kind == "int16_t":
+        (<int16_t*>field)[0] = value
+    elif kind == "int8_t":
+        (<int8_t*>field)[0] = value
     else:
         (<int32_t*>field)[0] = value
 
