@@ -41,7 +41,7 @@ parameters = {
     "stamp_bytes": (
         "bytes 0..1000",
         11,
-        "on every data packet and ACK: flags, time stamp, drain time and hops (authors' header)",
+        "on every data packet: flags, time stamp, drain time and hops (authors' header)",
     ),
 }
 presets = {

@@ -77,6 +77,7 @@ RIVALS = (
     "backdraft",
     "timely",
     "swift",
+    "bolt",
     "powertcp",
     "theta_powertcp",
     "pias",

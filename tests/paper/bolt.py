@@ -8,7 +8,8 @@
         else INC, supply >= MTU: MTU of it goes, INC stays
         else clear INC
     sender, cwnd = BDP at first:
-        data: FIRST before any ACK; LAST: what is left fits cwnd, or the packet; INC: neither; AI: one packet per RTT
+        data: FIRST before any ACK; LAST: what is left fits cwnd, or the packet; INC: neither
+              AI: the first one after the ACK of the last one that was marked so
         ACK: AI: cwnd += ai mss; INC and no DEC: cwnd += mss
         SRC: cwnd <= mss: cwnd *= 1 - max_md; else, if now - last_dec >= rtt_src / (q in packets * share), cwnd -= mss;
              share = cwnd / rtt / C, before the first ACK the rates of the two lines
@@ -129,7 +130,8 @@ class Sender:
     start: int
     cwnd: int = 0
     rtt: int = 0
-    ai_next: bool = True
+    least_cwnd: int = 0  # so far
+    ai_seq: int = 0  # the packet that is marked AI starts here
     events: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -139,6 +141,7 @@ class Sender:
 
     def bound(self, event):
         self.cwnd = max(self.p.least, min(self.cwnd, self.p.largest or self.p.bdp))
+        self.least_cwnd = min(self.least_cwnd or self.cwnd, self.cwnd)
         self.events.append(event)
 
     def flags(self, seq, payload):
@@ -149,15 +152,14 @@ class Sender:
             out |= INC
         if seq + payload >= self.size or seq + self.cwnd >= self.size:
             out |= LAST
-        if self.ai_next:
+        if seq == self.ai_seq:
             out |= AI
-            self.ai_next = False
         return out
 
-    def on_ack(self, now, stamp, flags):
+    def on_ack(self, now, stamp, flags, snd_nxt):
         self.rtt = now - stamp
         if flags & AI:
-            self.ai_next = True
+            self.ai_seq = snd_nxt
             self.cwnd += int(self.p.ai * self.p.mss)
         if flags & INC and not flags & DEC:
             self.cwnd += self.p.mss
@@ -247,7 +249,7 @@ class Host:
         else:
             self.acked = packet.offset
             stamp, flags = packet.info
-            model.on_ack(self.net.now, stamp, flags)
+            model.on_ack(self.net.now, stamp, flags, self.sent)
             if self.acked == self.size:
                 self.net.done.append(model)
                 self.model = None
