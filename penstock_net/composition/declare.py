@@ -62,7 +62,7 @@ TYPES = (
     *("Flow", "Incoming", "Node", "Packet", "Places", "Port", "Queue", "at"),
 )
 CONSTANTS = (
-    *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "RETURNED", "TRIMMED"),
+    *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "RETURNED", "TRIMMED", "UNANSWERED"),
     *("PAUSE", "REFRESH", "RESUME", "CONTROL_SIZE", "NEVER"),
     *("DROPPED", "ADMITTED", "TRIM", "RETURN", "NO_HEADROOM", "BY_DEFAULT"),
     *("NO_FLOW", "NO_INCOMING", "NO_PACKET", "NO_PORT", "NO_QUEUE"),

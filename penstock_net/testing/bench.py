@@ -78,6 +78,7 @@ RIVALS = (
     "backdraft",
     "timely",
     "swift",
+    "bolt",
     "powertcp",
     "theta_powertcp",
     "pias",

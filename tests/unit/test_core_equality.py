@@ -123,6 +123,7 @@ CASES = [
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("powertcp", {}, lambda d: reacted(d)),
     ("swift", {"base_target": "6us", "fs_range": "8us"}, lambda d: reacted(d)),
+    ("bolt", {}, lambda d: d["control_bytes"] > 1000 and reacted(d)),
     ("theta_powertcp:ns3", {}, lambda d: reacted(d)),
     ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: reacted(d)),
     ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: reacted(d)),
