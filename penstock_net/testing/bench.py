@@ -82,6 +82,7 @@ RIVALS = (
     "pias",
     "pfabric",
     "homa",
+    "sird",
     "ndp",
     "phost",
     "expresspass",
