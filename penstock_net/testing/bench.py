@@ -84,6 +84,7 @@ RIVALS = (
     "pias",
     "pfabric",
     "homa",
+    "sird",
     "ndp",
     "phost",
     "expresspass",

@@ -112,7 +112,7 @@ ABSENT = {  # schemes of the package that are no entry of their own, nor a part 
     "fifo": "it controls nothing",
     "valiant": "it is for dragonflies",
     "dimension_order": "it is for tori",
-    **dict.fromkeys(("uec", "uec_receiver", "trim", "cbfc", "pyrrha", "bolt"), "it is younger than this comparison"),
+    **dict.fromkeys(("uec", "uec_receiver", "trim", "cbfc", "pyrrha", "bolt", "sird"), "it is younger than this comparison"),
     **dict.fromkeys(("entropy", "reps", "mixed", "oblivious"), "it is younger than this comparison"),
     "ets": "it shares a link between priorities, and all flows here have the same",
 }

@@ -16,7 +16,7 @@ import penstock_net as ps
 
 CORE = tuple(f"{HOMES[0]}/{folder}/" for folder in ("fabric", "schemes", "sim/core"))
 SCHEMES = ["backdraft", "bfc_tofino2", "dcqcn", "dqa", "expresspass", "floodgate", "homa", "hpcc", "ndp", "pfabric", "pfc"]
-SCHEMES += ["phost", "swift", "timely"]
+SCHEMES += ["phost", "sird", "swift", "timely"]
 
 
 @dataclass

@@ -13,6 +13,7 @@ SCHEMES = {  # with parameters that make them act
     "pfc": {"alpha": 0.01},
     "dcqcn:cnp": {"ecn.k_min": "5KB", "ecn.k_max": "6KB"},
     "homa": {"rtt_bytes": "5KB"},
+    "sird": {"unsch": 0},
     "ndp": {},
     "phost": {},
     "expresspass": {"spread": 0},

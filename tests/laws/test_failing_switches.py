@@ -20,9 +20,17 @@ def quick(scheme):
 
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "pyrrha", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged"]
-SCHEMES += ["bfc_tofino2", "homa", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
-SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10}  # schemes of short queues: when something is in them, us
-EMPTY = {("expresspass", "tor2"), ("expresspass:code", "spine0"), ("expresspass:code", "tor2"), ("ndp", "tor0")}  # at 30 us
+SCHEMES += ["bfc_tofino2", "homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
+# schemes of short queues: when something is in them, us
+SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 10}
+EMPTY = {  # at 30 us
+    ("expresspass", "tor2"),
+    ("expresspass:code", "spine0"),
+    ("expresspass:code", "tor2"),
+    ("ndp", "tor0"),
+    ("sird", "spine0"),
+    ("sird", "tor2"),
+}
 REFUSE = ("expresspass", "expresspass:code", "pfabric", "phost")  # they drop credits, or packets of low priority
 LOST = DROPS.index(SWITCH_DOWN)
 

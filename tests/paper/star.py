@@ -108,8 +108,9 @@ class Star:
             self.kick(self.down, packet.dst)
 
     def control(self, packet):
-        """A host sends a control packet: after the events of this instant at its links."""
+        """A host sends a control packet, ahead of ACKs that wait: after the events of this instant at its links."""
         line = self.up[packet.src]
-        line.control.append(packet)
+        acks = sum(waiting.kind == "ack" for waiting in line.control)
+        line.control.insert(len(line.control) - (acks if packet.kind != "ack" else 0), packet)
         if not line.armed:
             self.arm(self.up, packet.src)
