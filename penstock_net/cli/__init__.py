@@ -47,8 +47,10 @@ def main(argv: list[str] | None = None) -> int:
 
             print(f"penstock {version()}", flush=True)
             return 0
-        from penstock_net.cli import _app
+        from penstock_net.cli import _address_space, _app
 
+        if given and given[0] != "vswitch" and not {"-h", "--help"}.intersection(given) and (why := _address_space.lacking()):
+            return fail(why, 1)
         status = _app.run(given, COMMANDS)
         sys.stdout.flush()
         return status

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import PFC, Measure, examples, flow_list, networks, simulate
+from networks import PFC, Measure, examples, flow_list, hosts_under, networks, simulate
+from test_goldens import CASES
 
 from penstock_net.composition import parse
 from penstock_net.sim.config import HostConfig
@@ -32,6 +33,21 @@ def test_a_slow_host_pauses_nobody_else_earlier(rate, priorities):
     for found in (alone, run):
         assert found.flows["fct_ns"].to_list()[:3] == usual.flows["fct_ns"].to_list()
         assert found.pauses.rows() == usual.pauses.rows() and usual.pauses.height > 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_slow_host_changes_nothing_for_others_under_any_scheme(name):
+    """As above, of every scheme and preset, with the parameters that make it act: the same times, and the same pauses."""
+    scheme, parameters, _ = CASES[name]
+    made, usual = parse(scheme, parameters), star(hosts=8, buffer="8MB")
+    slow = usual.with_changes([{"time": "1us", "a": "host0", "b": "switch0", "rate": "10Mbps"}])
+    flows = [(2, 3, "1MB"), (4, 5, "1MB"), (6, 5, "1MB")]
+    runs = []
+    for topo, more in ((usual, []), (slow, [(0, 1, "2KB", "2us")])):
+        host = hosts_under(made, rto="1ms")
+        runs.append(simulate(topo, flow_list(topo, [*flows, *more]), made, measure=LOGGED, host=host, max_time_ps=2 * 10**9))
+    found, alone = (run.flows.filter(run.flows["src"] != 0)["fct_ns"].to_list() for run in runs)
+    assert found == alone and runs[0].pauses.rows() == runs[1].pauses.rows()
 
 
 @pytest.mark.parametrize("rate", SLOW)

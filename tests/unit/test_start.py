@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from penstock_net.cli._address_space import needed
+
 HEAVY = {"numpy", "polars", "pydantic", "rich", "markdown_it", "pygments", "networkx", "scipy", "matplotlib", "Cython"}
 SPEC = """
 [run]
@@ -51,7 +53,7 @@ def test_the_help_needs_the_commands_only():
 def test_a_run_loads_what_it_uses(run):
     assert run & HEAVY == {"numpy", "polars", "pydantic"}
     assert not {"numpy.random", "penstock_papers", "penstock_net.cli.sweep", "penstock_net.composition.translate"} & run
-    assert len({name for name in run if not name.startswith(("numpy", "polars", "pydantic"))}) <= 410
+    assert len({name for name in run if not name.startswith(("numpy", "polars", "pydantic"))}) <= 412
 
 
 def test_a_run_reads_the_files_of_its_own_schemes(run):
@@ -69,3 +71,37 @@ def test_a_module_is_no_public_name():
     code = "import sys; from penstock_net import hashing; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"penstock_net.topology", "penstock_net.composition"} & set(done.stdout.split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count other things as address space")
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.99, 1.0])
+def test_a_small_address_space_is_refused_or_enough(tmp_path, share):
+    """Never a traceback or a signal, whatever `ulimit -v` says; the libraries abort where they cannot map."""
+    import resource
+
+    (tmp_path / "tiny.toml").write_text(SPEC)
+    limit = int(share * needed())
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock_net", "run", "tiny.toml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    if share == 1:
+        assert done.returncode == 0, done.stderr
+        return
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: ulimit -v {limit // 1024} is too little") and done.stderr.count("\n") == 1
+
+
+def test_the_help_needs_little_address_space():
+    assert (
+        "Commands"
+        in subprocess.run(
+            ["sh", "-c", f"ulimit -v 200000; exec {sys.executable} -m penstock_net --help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )

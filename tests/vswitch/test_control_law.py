@@ -224,3 +224,19 @@ def test_order_of_what_waits_is_kept_when_a_pause_ends():
         now += 60 * US
         got += [int(payload_of(frame)[:3]) for _, frame in b.receive(1)]
     assert got == list(range(12))
+
+
+@pytest.mark.parametrize(("sizes", "frames"), [([1000], 128), ([200], 128), ([1000, 200], 116)])
+def test_a_flow_is_given_half_of_a_receivers_buffers(sizes, frames):
+    """Of 256, if all frames are alike.  A buffer counts as a frame of the mean size, into which each goes with a weight of 1/4:
+
+    where 1000 and 200 B alternate, it is 657 B after a long one and 543 after a short one.  Before the 117th frame 69.6 KB
+    wait, and 256 * 543 B - 69.6 KB is less than that and 1000 B more; before the 115th, 68.4 KB, it is not.
+    """
+    switch, a, _ = switch_of(A, B, mode="dpfq", th_goal="1MB", th_over="2MB", th_net="4MB", shape={"buffers": 256})
+    for i in range(frames + 1):
+        assert switch.flows()[0]["pauses"] == 0 if i else not switch.flows()
+        a.send(0, [udp(A, B, payload=bytes(sizes[i % len(sizes)] - 42))])
+        switch.turn_at(START + i * US)
+    row = switch.flows()[0]
+    assert (row["frames"], row["pauses"], row["waiting_bytes"]) == (frames, 1, sum(sizes) * frames // len(sizes))
