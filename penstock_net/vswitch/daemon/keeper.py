@@ -196,9 +196,13 @@ class Keeper:
                     return
                 if self.wake in ready:
                     os.eventfd_read(self.wake)
-                with self.lock:
-                    for each in self._touched(ready):
-                        self._look(each)
+                self._see(ready)
+
+    def _see(self, ready: list[int]) -> None:
+        """Look at what has changed; afterwards this thread, which may sleep for long, refers to no device, nor its memory."""
+        with self.lock:
+            for each in self._touched(ready):
+                self._look(each)
 
     def _timeout(self) -> float | None:
         if not self.polled and not any(each.device.table for each in self.kept):
@@ -207,24 +211,24 @@ class Keeper:
 
     def _touched(self, ready: list[int]) -> Iterable[Kept]:
         """The devices to look at after these descriptors became readable, or after a timeout."""
-        now, found = time.monotonic(), []
+        now, found = time.monotonic(), set[Kept]()
         mounted = self.mounts is not None and self.mounts.fileno() in ready
         if mounted or self.wake in ready or now >= self.poll_at:
             self.poll_at = now + POLL_S
             polled = [each for each in self.kept if each in self.polled]
-            found += [each for each in polled if each.again or each.state == GONE or each.has_another_namespace]
+            found |= {each for each in polled if each.again or each.state == GONE or each.has_another_namespace}
         if now >= self.slow_poll_at:
             self.slow_poll_at = now + SLOW_POLL_S
-            found += [each for each in self.kept if _failed(each)]
+            found |= {each for each in self.kept if _failed(each)}
         if mounted:
-            found += [each for each in self.kept if each.has_another_namespace]
+            found |= {each for each in self.kept if each.has_another_namespace}
         for place in [self.watched[fd] for fd in ready if fd in self.watched]:
-            found += self._concerned(place)
-        return dict.fromkeys(found)
+            found |= self._concerned(place)
+        return [each for each in self.kept if each in found]
 
-    def _concerned(self, place: Place) -> Iterable[Kept]:
+    def _concerned(self, place: Place) -> set[Kept]:
         """The devices that messages of a namespace are about; what they say of its interface is kept."""
-        changes, found = place.monitor.changes(), set()
+        changes, found = place.monitor.changes(), set[Kept]()
         if changes is None:
             return place.kept
         for change in changes:

@@ -1,0 +1,274 @@
+"""What is done to the machine: steps, each with its time, drawn from a seed. Any of them may be left out, so that few can be found
+that break a law.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock_net.vswitch.simulation.laws import MS
+from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of, table_of
+from penstock_net.vswitch.world.simulated.netlink import Route
+
+SIZES = (60, 60, 60, 200, 700, 1400)
+
+
+class Step(NamedTuple):
+    """Something that is done at a time, ns after the switch is up."""
+
+    at: int
+    what: str
+    to: str
+    numbers: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.at / MS:9.3f} ms  {self.what} {self.to} {' '.join(map(str, self.numbers))}".rstrip()
+
+
+# ---- Traffic ----
+
+
+def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
+    if name in machine.apps:
+        machine.apps[name].wanted.extend([(target, size)] * count)
+    elif name in TAPS:
+        machine.program_sends(name, target, number_of(target), count, size)
+
+
+# ---- Applications ----
+
+
+def start(machine: Machine, name: str) -> None:
+    machine.start_app(name)
+
+
+def end(machine: Machine, name: str) -> None:
+    machine.end_app(name, killed=False)
+
+
+def kill(machine: Machine, name: str) -> None:
+    machine.end_app(name, killed=True)
+
+
+def half(machine: Machine, name: str) -> None:
+    """It puts frames into its queues from now on and does not ring for them; nobody but itself is to blame."""
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "not there")
+        machine.apps[name].half = True
+
+
+def stop_reading(machine: Machine, name: str) -> None:
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "does not read")
+        machine.apps[name].most = 0
+
+
+def read_slowly(machine: Machine, name: str, most: int, pause_ns: int) -> None:
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "reads slowly")
+        machine.apps[name].most, machine.apps[name].pause_ns = most, pause_ns
+
+
+def read_again(machine: Machine, name: str) -> None:
+    if name in machine.apps:
+        machine.apps[name].most, machine.apps[name].pause_ns = 32, 0
+        for why in ("does not read", "reads slowly"):
+            machine.record.calm(number_of(name), why)
+
+
+# ---- Interfaces ----
+
+
+def down(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.disturb(number_of(name), "down")
+        link.set_up(False)
+
+
+def up(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        link.set_up(True)
+        _later(machine, lambda: machine.record.calm(number_of(name), "down"))
+
+
+def delete(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.disturb(number_of(name), "deleted")
+        machine.world.space.delete(link)
+
+
+def new_mac(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.shake(number_of(name))
+        link.set_mac(b"\6" + machine.world.random.randbytes(5))
+        _later(machine, lambda: machine.record.shake(number_of(name)))
+
+
+def reports_lost(machine: Machine, name: str) -> None:
+    """The switch's sockets for reports overrun: what they hold is lost."""
+    for number, file in list(machine.world.table.files.items()):
+        if isinstance(file, Route) and file.groups and machine.world.table.owners[number] == machine.pid:
+            file.queue.clear()
+            file.overrun()
+
+
+def _later(machine: Machine, do: Callable[[], None]) -> None:
+    machine.world.at(machine.world.now + SETTLE_NS, do)
+
+
+# ---- Operators ----
+
+
+def set_(machine: Machine, name: str, key: str, value: Any) -> None:
+    machine.ask({"set": {key: value}})
+
+
+def readdress(machine: Machine, name: str, which: int) -> None:
+    """The port has its usual address, another one, or both."""
+    at = number_of(name)
+    machine.record.disturb(at, "other addresses")
+    wanted = [[address_of(name)], [address_of(name, True)], [address_of(name), address_of(name, True)]][which]
+    machine.ask({"set": {f"port.{name}.addresses": wanted}}, lambda _: machine.record.calm(at, "other addresses"))
+
+
+def undo(machine: Machine, name: str) -> None:
+    _all_shaken(machine)
+    machine.ask({"undo": True}, lambda _: _all_shaken(machine))
+
+
+def reload(machine: Machine, name: str, with_extra: bool) -> None:
+    """The specification, perhaps with one port more; interfaces that were deleted are made again."""
+    machine.extra = ["w"] if with_extra else []
+    _all_shaken(machine)
+
+    def then(answer: Any) -> None:
+        _all_shaken(machine)
+        for tap in TAPS:
+            if (link := machine.link(tap)) and link.tap:
+                if link.up:
+                    machine.record.calm(number_of(tap), "down")
+                machine.record.calm(number_of(tap), "deleted")
+                machine.record.calm(number_of(tap), "not there")
+
+    machine.ask({"reload": machine.specification()}, then)
+
+
+def _all_shaken(machine: Machine) -> None:
+    for at in range(len(PORTS)):
+        machine.record.shake(at)
+
+
+def add(machine: Machine, name: str) -> None:
+    at = number_of(name)
+
+    def then(answer: Any) -> None:
+        if isinstance(answer, dict) and name in TAPS:
+            for why in ("not there", "deleted", "down"):
+                machine.record.calm(at, why)
+
+    machine.ask({"port_add": [table_of(name)]}, then)
+
+
+def remove(machine: Machine, name: str) -> None:
+    machine.record.disturb(number_of(name), "not there")
+    machine.end_app(name, killed=False)
+    machine.ask({"port_del": [name]}, lambda _: machine.record.disturb(number_of(name), "not there"))
+
+
+def show(machine: Machine, name: str, what: str) -> None:
+    machine.ask({"show": what})
+
+
+DO: dict[str, Callable[..., None]] = {
+    "send": send,
+    "start": start,
+    "end": end,
+    "kill": kill,
+    "half": half,
+    "stop reading": stop_reading,
+    "read slowly": read_slowly,
+    "read again": read_again,
+    "down": down,
+    "up": up,
+    "delete": delete,
+    "new mac": new_mac,
+    "reports lost": reports_lost,
+    "set": set_,
+    "readdress": readdress,
+    "undo": undo,
+    "reload": reload,
+    "add": add,
+    "remove": remove,
+    "show": show,
+}
+
+
+def do(machine: Machine, step: Step) -> None:
+    DO[step.what](machine, step.to, *step.numbers)
+
+
+# ---- Drawing ----
+
+
+def draw_settings(draw: random.Random) -> dict[str, Any]:
+    """Those of [switch]; small thresholds, so that there are many pauses."""
+    over = draw.choice((6_000, 12_000, 40_000))
+    return {
+        "mode": draw.choice(("backdraft", "backdraft", "dpfq")),
+        "flows": 2048,
+        "th_goal": over // 3,
+        "th_over": over,
+        "th_net": 3 * over,
+        "idle": draw.choice(("5ms", "100ms")),
+        "workers": draw.choice((1, 1, 2)),
+    }
+
+
+def draw_steps(draw: random.Random, until: int) -> list[Step]:
+    """Steps up to a time, in their order."""
+    at, found = 0, [Step(0, "start", name) for name in APPS[:3]]
+    while at < until:
+        at += draw.randrange(1, 4 * MS)
+        found += _some_traffic(draw, at)
+        if draw.random() < 0.5:
+            found += _some_trouble(draw, at)
+    return sorted(found, key=lambda step: step.at)
+
+
+def _some_traffic(draw: random.Random, at: int) -> list[Step]:
+    found = []
+    for _ in range(draw.randrange(4)):
+        name = draw.choice(PORTS if draw.random() < 0.3 else BASE)
+        target = draw.choice([each for each in (PORTS if draw.random() < 0.2 else BASE) if each != name])
+        found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(SIZES))))
+    return found
+
+
+def _some_trouble(draw: random.Random, at: int) -> list[Step]:
+    """Something is done, and often undone after a while."""
+    app, tap, later = draw.choice(APPS), draw.choice(TAPS), at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS)))
+    cases: list[list[Step]] = [
+        [Step(at, "stop reading", app), Step(later, "read again", app)],
+        [
+            Step(at, "read slowly", app, (draw.randrange(1, 5), draw.randrange(100_000, 4 * MS))),
+            Step(later, "read again", app),
+        ],
+        [Step(at, "kill", app), Step(later, "start", app)],
+        [Step(at, "half", app), Step(later, "kill", app), Step(later + MS, "start", app)],
+        [Step(at, "end", app), Step(later, "start", app)],
+        [Step(at, "down", tap), Step(later, "up", tap)],
+        [Step(at, "delete", tap), Step(later, "reload", "", (draw.random() < 0.3,))],
+        [Step(at, "delete", tap), Step(later, "remove", tap), Step(later + draw.randrange(3 * MS), "add", tap)],
+        [Step(at, "new mac", tap)],
+        [Step(at, "reports lost", ""), Step(at, draw.choice(("new mac", "down", "delete")), tap)],
+        [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
+        [Step(at, "set", "", ("idle", draw.choice(("2ms", "50ms"))))],
+        [Step(at, "readdress", draw.choice(PORTS), (draw.randrange(3),))],
+        [Step(at, "readdress", tap, (draw.randrange(3),))],
+        [Step(at, "undo", "")],
+        [Step(at, "reload", "", (draw.random() < 0.5,))],
+        [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
+        [Step(at, "remove", draw.choice("dvvw"))],
+        [Step(at, "show", "", (draw.choice(("ports", "losses", "flows", "pauses", "balance")),))],
+    ]
+    return draw.choice(cases)
