@@ -128,18 +128,18 @@ class Keeper:
         """Note whose the addresses are: TAPs have the new ones of their ports, and forget neighbours that no port has any longer,
         or that are their own addresses."""
         nothing: list[str] = []
-        texts = {name: (before[name]["addresses"] if name in before else nothing) for name in before.keys() | after.keys()}
+        texts = {name: (before[name]["addresses"] if name in before else nothing) for name in [*before, *after]}
         changed = {name: old for name, old in texts.items() if name not in after or after[name]["addresses"] != old}
         with self.lock:
             moved = {address for old in changed.values() for address in devices.ip_addresses(old)}
             for address in moved:
                 self.owners.pop(address, None)
-            for name in changed.keys() & after.keys():
+            for name in [name for name in changed if name in after]:
                 self.owners |= dict.fromkeys(devices.ip_addresses(after[name]["addresses"]), name)
                 moved |= set(devices.ip_addresses(after[name]["addresses"]))
             for kept in [each for each in self.kept if each.name in changed and each.name in after]:
                 self._give_addresses(kept, after[kept.name]["addresses"])
-            for address in moved & self.neighbours.keys():
+            for address in [address for address in self.neighbours if address in moved]:
                 owner = self.owners.get(address)
                 for kept in [each for each in self.neighbours[address] if owner in (None, each.name)]:
                     self._forget(kept, address)

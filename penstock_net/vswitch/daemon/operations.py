@@ -130,7 +130,7 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
     for key in settings:
         if found[key] != before[key]:
             daemon.events.add("set", None, f"{key} = {found[key]}, before {before[key]}")
-    for name in ports.keys() & ports_before.keys():
+    for name in [name for name in ports if name in ports_before]:
         old, new = ports_before[name], ports[name]
         if said := ", ".join(f"{key} = {new[key]}, before {old[key]}" for key in CHANGEABLE_PORT_KEYS if new[key] != old[key]):
             daemon.events.add("set", name, said)

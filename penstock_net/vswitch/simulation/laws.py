@@ -9,7 +9,7 @@ from penstock_net.vswitch.simulation import frames
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 
 MS = 1_000_000
-BOUND_NS = 60 * MS  # in which a frame arrives between two ports with which nothing is wrong
+BOUND_NS = 25 * MS  # in which a frame arrives between two ports with which nothing is wrong
 LONGEST = 64  # frames that a failure names
 
 

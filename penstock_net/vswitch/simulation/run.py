@@ -118,7 +118,7 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
 def _check(machine: Machine) -> None:
     machine.wait(0, lambda: True, "")
     machine.record.check()
-    machine.counted()
+    machine.check_counters()
 
 
 def _until(machine: Machine, ns: int) -> None:

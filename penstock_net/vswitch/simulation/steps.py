@@ -104,8 +104,9 @@ def new_mac(machine: Machine, name: str) -> None:
         _later(machine, lambda: machine.record.shake(number_of(name)))
 
 
-def reports_lost(machine: Machine, name: str) -> None:
-    """The switch's sockets for reports overrun: what they hold is lost."""
+def unseen(machine: Machine, name: str, what: str) -> None:
+    """Something is done to an interface, and the reports of it are lost: the switch's sockets for them overrun."""
+    DO[what](machine, name)
     for number, file in list(machine.world.table.files.items()):
         if isinstance(file, Route) and file.groups and machine.world.table.owners[number] == machine.pid:
             file.queue.clear()
@@ -132,17 +133,19 @@ def readdress(machine: Machine, name: str, which: int) -> None:
 
 
 def undo(machine: Machine, name: str) -> None:
-    _all_shaken(machine)
-    machine.ask({"undo": True}, lambda _: _all_shaken(machine))
+    calm = _usual_addresses(machine)
+    machine.ask({"undo": True}, lambda _: calm())
 
 
 def reload(machine: Machine, name: str, with_extra: bool) -> None:
     """The specification, perhaps with one port more; interfaces that were deleted are made again."""
     machine.extra = ["w"] if with_extra else []
-    _all_shaken(machine)
+    calm = _usual_addresses(machine)
+    if not with_extra:
+        machine.record.disturb(number_of("w"), "not there")
 
     def then(answer: Any) -> None:
-        _all_shaken(machine)
+        calm()
         for tap in TAPS:
             if (link := machine.link(tap)) and link.tap:
                 if link.up:
@@ -153,9 +156,14 @@ def reload(machine: Machine, name: str, with_extra: bool) -> None:
     machine.ask({"reload": machine.specification()}, then)
 
 
-def _all_shaken(machine: Machine) -> None:
-    for at in range(len(PORTS)):
-        machine.record.shake(at)
+def _usual_addresses(machine: Machine) -> Callable[[], None]:
+    """Ports get their usual addresses again; to be called when that is done."""
+    assert machine.daemon
+    ports = machine.daemon.ports
+    changed = [number_of(name) for name, port in ports.items() if port["addresses"] != [address_of(name)]]
+    for at in changed:
+        machine.record.disturb(at, "usual addresses")
+    return lambda: [machine.record.calm(at, "usual addresses") for at in changed] and None
 
 
 def add(machine: Machine, name: str) -> None:
@@ -192,7 +200,7 @@ DO: dict[str, Callable[..., None]] = {
     "up": up,
     "delete": delete,
     "new mac": new_mac,
-    "reports lost": reports_lost,
+    "unseen": unseen,
     "set": set_,
     "readdress": readdress,
     "undo": undo,
@@ -260,7 +268,7 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "delete", tap), Step(later, "reload", "", (draw.random() < 0.3,))],
         [Step(at, "delete", tap), Step(later, "remove", tap), Step(later + draw.randrange(3 * MS), "add", tap)],
         [Step(at, "new mac", tap)],
-        [Step(at, "reports lost", ""), Step(at, draw.choice(("new mac", "down", "delete")), tap)],
+        [Step(at, "unseen", tap, (draw.choice(("new mac", "down", "delete")),)), Step(later, "up", tap)],
         [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
         [Step(at, "set", "", ("idle", draw.choice(("2ms", "50ms"))))],
         [Step(at, "readdress", draw.choice(PORTS), (draw.randrange(3),))],
