@@ -100,6 +100,10 @@ def addresses_left(self, kept, addresses):
 READDRESS = devices.Plan.readdress
 
 
+def ledger_forgets(self, row):
+    self.now.pop(row["port"], None)
+
+
 def slow_wake(self):
     """An application that sleeps is woken by nothing but its timeout."""
     return False
@@ -113,6 +117,11 @@ def whole_ports():
         yield
 
 
+def made(kind):
+    """A switch of another class."""
+    return replaced(server, "make_switch", lambda content, config: kind(**config.settings))
+
+
 MISTAKES = {
     "an interface that is deleted is not seen": replaced(Keeper, "_is_there", deletions_unseen),
     "frames go to the Ethernet address that an interface had": replaced(Keeper, "_follow", new_address_unseen),
@@ -120,16 +129,13 @@ MISTAKES = {
     "reports that were lost are ignored": replaced(Monitor, "changes", overruns_ignored),
     "`set` leaves old addresses": replaced(Keeper, "_give_addresses", addresses_left),
     "`set` changes no address of an interface": replaced(Keeper, "_give_addresses", nothing),
-    "`set` and `reload` change no address in the switch": replaced(server, "make_switch", lambda c, f: AddressesKept(**f.settings)),
+    "`set` and `reload` change no address in the switch": made(AddressesKept),
     "an eventfd of each application stays open": replaced(Daemon, "_attach_region", bell_kept),
     "a descriptor of each application's process stays open": replaced(Daemon, "_wait_for_end", process_ends_unseen),
-    "regions are not freed": replaced(server, "make_switch", lambda c, f: RegionsKept(**f.settings)),
-    "losses of applications that have gone are forgotten": replaced(
-        server, "make_switch", lambda c, f: CountersForgotten(**f.settings)
-    ),
-    "the ledger forgets what an earlier device has lost": replaced(Ledger, "close", lambda self, row: self.now.pop(row["port"], None)),
+    "regions are not freed": made(RegionsKept),
+    "losses of applications that have gone are forgotten": made(CountersForgotten),
+    "the ledger forgets what an earlier device has lost": replaced(Ledger, "close", ledger_forgets),
     "ports are removed without their applications": replaced(Daemon, "hang_up", nothing),
-    "a removed port's device stays": replaced(devices.Device, "close", nothing),
     "a device is not suspended before it is left": replaced(Keeper, "_leave", lambda self, kept: kept.device.port.close()),
     "a port that is removed is not suspended first": replaced(Keeper, "remove", not_suspended),
     "an interface that is up again is not looked at": replaced(Keeper, "_concerned", lambda self, place: set()),

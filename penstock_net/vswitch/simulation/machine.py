@@ -32,6 +32,7 @@ SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes":
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 QUEUES = 64  # of a TAP
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
+MOST_WAITS = 150_000  # of all threads in a run
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 
 
@@ -116,6 +117,7 @@ class Machine:
         kinds()  # their modules take what they need of the real world
         log.disabled = True
         self.world = Simulated(seed)
+        self.world.tasks.most_waits = MOST_WAITS
         self.record = Record(lambda: self.world.now, list(PORTS))
         self.settings = settings
         self.extra: list[str] = []  # ports that `reload` adds
@@ -162,7 +164,7 @@ class Machine:
         if self.daemon:
             self.daemon.over.set()
         with contextlib.suppress(Exception):  # what is left of it stands still for ever
-            self.world.wait(self.world.now + END_NS, lambda: self.task.ended)
+            self.world.wait(self.world.now + START_NS, lambda: self.task.ended)
 
     def specification(self) -> dict[str, Any]:
         return {"switch": {"socket": SOCKET, **self.settings}, "port": [table_of(name) for name in (*BASE, *self.extra)]}

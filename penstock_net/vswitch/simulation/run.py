@@ -1,16 +1,15 @@
 """A run of the switch under a seed: steps, the laws after each, quiet in the end, and what is left then.
 
-    found = simulate(7)
-    found.failure            # "" if all laws have held
-    shorten(found)           # fewer steps that break a law
+found = simulate(7)
+found.failure            # "" if all laws have held
+shorten(found)           # fewer steps that break a law
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock_net.errors import PenstockError
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
@@ -183,7 +182,8 @@ def _left(machine: Machine, before: dict[str, int]) -> None:
         if name in BASE and name in TAPS:
             if states.get(name) != UP or link is None:
                 raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
-            has, wanted = set(link.addresses), {each.packed for each in devices.ip_addresses(machine.daemon.ports[name]["addresses"])}
+            wanted = {each.packed for each in devices.ip_addresses(machine.daemon.ports[name]["addresses"])}
+            has = set(link.addresses)
             if has != wanted:
                 raise Broken(f"port {name} has other addresses than its interface: {sorted(has ^ wanted)}")
     after = machine.inventory()
@@ -201,13 +201,3 @@ def _end(machine: Machine) -> None:
     taps = [name for name in TAPS if machine.link(name)]
     if owned or taps or machine.world.paths:
         raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {list(machine.world.paths)}")
-
-
-def seeds(first: int, count: int, each: Callable[[Found], None] = lambda found: None, duration: str | int = "100ms") -> Found | None:
-    """Run so many seeds; the first run in which a law did not hold, or None."""
-    for seed in range(first, first + count):
-        found = simulate(seed, duration)
-        each(found)
-        if found.failure:
-            return found
-    return None

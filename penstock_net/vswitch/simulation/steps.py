@@ -1,5 +1,6 @@
-"""What is done to the machine: steps, each with its time, drawn from a seed. Any of them may be left out, so that few can be found
-that break a law.
+"""What is done to the machine: steps, each with its time, drawn from a seed.
+
+Any of them may be left out, so that a few can be found that break a law.
 """
 
 import random
@@ -163,7 +164,12 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
     changed = [number_of(name) for name, port in ports.items() if port["addresses"] != [address_of(name)]]
     for at in changed:
         machine.record.disturb(at, "usual addresses")
-    return lambda: [machine.record.calm(at, "usual addresses") for at in changed] and None
+
+    def calm() -> None:
+        for at in changed:
+            machine.record.calm(at, "usual addresses")
+
+    return calm
 
 
 def add(machine: Machine, name: str) -> None:
@@ -177,9 +183,11 @@ def add(machine: Machine, name: str) -> None:
     machine.ask({"port_add": [table_of(name)]}, then)
 
 
-def remove(machine: Machine, name: str) -> None:
+def remove(machine: Machine, name: str, with_app: bool = True) -> None:
+    """with_app: it ends before; else the switch lets it go."""
     machine.record.disturb(number_of(name), "not there")
-    machine.end_app(name, killed=False)
+    if with_app:
+        machine.end_app(name, killed=False)
     machine.ask({"port_del": [name]}, lambda _: machine.record.disturb(number_of(name), "not there"))
 
 
@@ -234,12 +242,13 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
 
 def draw_steps(draw: random.Random, until: int) -> list[Step]:
     """Steps up to a time, in their order."""
-    at, found = 0, [Step(0, "start", name) for name in APPS[:3]]
+    at, found, troubles = 0, [Step(0, "start", name) for name in APPS[:3]], draw.choice((0.1, 0.3, 0.6))
     while at < until:
         at += draw.randrange(1, 4 * MS)
         found += _some_traffic(draw, at)
-        if draw.random() < 0.5:
-            found += _some_trouble(draw, at)
+        if draw.random() < troubles:
+            trouble = _some_trouble(draw, at)
+            found += [*trouble, *_traffic_after(draw, trouble)]
     return sorted(found, key=lambda step: step.at)
 
 
@@ -250,6 +259,13 @@ def _some_traffic(draw: random.Random, at: int) -> list[Step]:
         target = draw.choice([each for each in (PORTS if draw.random() < 0.2 else BASE) if each != name])
         found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(SIZES))))
     return found
+
+
+def _traffic_after(draw: random.Random, trouble: list[Step]) -> list[Step]:
+    """Frames to and from a port with which something was wrong."""
+    at, name = trouble[-1].at + draw.randrange(30 * MS), next((step.to for step in trouble if step.to), draw.choice(BASE))
+    other = draw.choice([each for each in BASE if each != name])
+    return [Step(at, "send", name, (other, 4, 60)), Step(at, "send", other, (name, 4, 60))]
 
 
 def _some_trouble(draw: random.Random, at: int) -> list[Step]:
@@ -276,7 +292,7 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "undo", "")],
         [Step(at, "reload", "", (draw.random() < 0.5,))],
         [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
-        [Step(at, "remove", draw.choice("dvvw"))],
+        [Step(at, "remove", draw.choice("ddvvw"), (draw.random() < 0.5,))],
         [Step(at, "show", "", (draw.choice(("ports", "losses", "flows", "pauses", "balance")),))],
     ]
     return draw.choice(cases)

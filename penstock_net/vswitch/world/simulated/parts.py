@@ -11,7 +11,6 @@ import os
 import pathlib
 import posixpath
 import select
-import socket
 import stat
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn

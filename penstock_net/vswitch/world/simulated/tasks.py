@@ -25,6 +25,10 @@ class Stuck(PenstockError):
     """Somebody waits for what can never happen."""
 
 
+class Busy(PenstockError):
+    """The threads do more than they should have to do."""
+
+
 class Killed(BaseException):
     """Raised in the tasks of a process that was killed."""
 
@@ -70,7 +74,7 @@ class Tasks:
         self.all = [self.first]
         self.processes = {FIRST_PID: Process(FIRST_PID)}
         self.failure: BaseException | None = None  # of a task, or of all
-        self.turns = 0
+        self.waits = self.most_waits = 0  # the latter: without limit
 
     # ---- What is there ----
 
@@ -121,6 +125,12 @@ class Tasks:
         """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come."""
         task = self.current
         task.until, task.is_over = until, is_over
+        self.waits += 1
+        if self.most_waits and self.waits > self.most_waits:
+            self.most_waits = 0
+            self._failed(Busy(f"the threads have waited {self.waits - 1} times, now {task.name}: one works without end"))
+        if len(self.all) > 1:
+            self.world.now += self.world.random.randrange(100, 1000)  # what it has done until now takes time
         chosen = self._chosen()
         if chosen is not task:
             self._pass_on(chosen)
@@ -138,7 +148,6 @@ class Tasks:
 
     def _pass_on(self, chosen: Task) -> None:
         self.current = chosen
-        self.turns += 1
         chosen.turn.release()
 
     def _failed(self, error: BaseException) -> None:
