@@ -173,8 +173,6 @@ class Route(File):
     def _neighbour(self, link: Link, values: dict[int, bytes], deleted: bool) -> None:
         if deleted and link.neighbours.pop(values[OF_NEIGHBOUR], None) is None:
             raise OSError(errno.ENOENT, "no such neighbour")
-        if not deleted and not link.up:
-            raise OSError(errno.ENETDOWN, "it is down")
         if not deleted:
             link.neighbours[values[OF_NEIGHBOUR]] = values[ITS_HARDWARE]
 
