@@ -24,7 +24,7 @@ SETTINGS = {
 @pytest.mark.parametrize("seed", range(40))
 def test_laws_hold(seed):
     found = simulate(seed)
-    assert not found.failure, f"{found}\nfewer steps: python -m penstock_net.vswitch.simulation {seed} --shorten"
+    assert not found.failure, f"{found}\nfewer steps: penstock vswitch simulate --seed {seed} --shorten"
     assert found.came > 300
 
 
