@@ -75,7 +75,8 @@ class App:
                 if self.over:
                     return
                 world.time.sleep(0.002)
-        record.calm(at, "not there")
+        if not self.over:
+            record.calm(at, "not there")
         while not self.over:
             sent = self._send()
             if self.most:

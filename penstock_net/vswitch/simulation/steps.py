@@ -11,6 +11,7 @@ from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of, table_of
 from penstock_net.vswitch.world.simulated.netlink import Route
 
+SHOWN = ("ports", "losses", "events", "flows", "pauses", "counters", "balance", "settings", "changes", "detached")
 SIZES = (60, 60, 60, 200, 700, 1400)
 
 
@@ -248,7 +249,7 @@ def draw_steps(draw: random.Random, until: int) -> list[Step]:
         found += _some_traffic(draw, at)
         if draw.random() < troubles:
             trouble = _some_trouble(draw, at)
-            found += [*trouble, *_traffic_after(draw, trouble)]
+            found += [*trouble, *_traffic_about(draw, trouble)]
     return sorted(found, key=lambda step: step.at)
 
 
@@ -261,11 +262,16 @@ def _some_traffic(draw: random.Random, at: int) -> list[Step]:
     return found
 
 
-def _traffic_after(draw: random.Random, trouble: list[Step]) -> list[Step]:
-    """Frames to and from a port with which something was wrong."""
-    at, name = trouble[-1].at + draw.randrange(30 * MS), next((step.to for step in trouble if step.to), draw.choice(BASE))
-    other = draw.choice([each for each in BASE if each != name])
-    return [Step(at, "send", name, (other, 4, 60)), Step(at, "send", other, (name, 4, 60))]
+def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
+    """Frames to a port while something is wrong with it, and to another one from the same sender; and after that."""
+    first, last = trouble[0].at, trouble[-1].at + draw.randrange(30 * MS)
+    name = next((step.to for step in trouble if step.to), draw.choice(BASE))
+    other, third = draw.sample([each for each in BASE if each != name], 2)
+    found = [Step(last, "send", name, (other, 4, 60)), Step(last, "send", other, (name, 4, 60))]
+    if draw.random() < 0.5:
+        found.append(Step(first + draw.randrange(MS), "send", other, (name, 60, draw.choice(SIZES))))
+        found.append(Step(first + draw.randrange(5 * MS), "send", other, (third, 4, 60)))
+    return found
 
 
 def _some_trouble(draw: random.Random, at: int) -> list[Step]:
@@ -273,6 +279,7 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
     app, tap, later = draw.choice(APPS), draw.choice(TAPS), at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS)))
     cases: list[list[Step]] = [
         [Step(at, "stop reading", app), Step(later, "read again", app)],
+        [Step(at, "stop reading", app), Step(at + draw.randrange(60 * MS), "read again", app)],
         [
             Step(at, "read slowly", app, (draw.randrange(1, 5), draw.randrange(100_000, 4 * MS))),
             Step(later, "read again", app),
@@ -293,6 +300,6 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "reload", "", (draw.random() < 0.5,))],
         [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
         [Step(at, "remove", draw.choice("ddvvw"), (draw.random() < 0.5,))],
-        [Step(at, "show", "", (draw.choice(("ports", "losses", "flows", "pauses", "balance")),))],
+        [Step(at, "show", "", (draw.choice(SHOWN),))],
     ]
     return draw.choice(cases)
