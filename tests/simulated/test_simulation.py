@@ -57,6 +57,13 @@ def test_an_application_attaches_while_its_port_is_removed():
         assert not found.failure, found
 
 
+def test_changes_are_shown_while_a_port_is_removed():
+    """The port was in the specification and no longer in the switch: the thread of the request ended with a KeyError."""
+    shows = [Step(23 * MS + i * 20_000, "show", "", ("changes",)) for i in range(20)]
+    found = simulate(0, steps=[Step(MS, "add", "v"), Step(23 * MS, "remove", "v"), *shows], settings=SETTINGS)
+    assert not found.failure, found
+
+
 # ---- Mistakes that are put back ----
 
 

@@ -301,5 +301,10 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
         [Step(at, "remove", draw.choice("ddvvw"), (draw.random() < 0.5,))],
         [Step(at, "show", "", (draw.choice(SHOWN),))],
+        [
+            Step(at, "add", "v"),
+            *(Step(later + draw.randrange(MS), "show", "", (what,)) for what in draw.sample(SHOWN, 4)),
+            Step(later, "remove", "v"),
+        ],
     ]
     return draw.choice(cases)
