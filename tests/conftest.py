@@ -82,17 +82,20 @@ PROGRAMS = {
     "gcc": "compiles a user's scheme",
     "uname": "Python's platform asks it once",
 }
-# Computed tests that may start Python: the core as plain Python, or without some of its files, in an interpreter of its own.
+# Computed tests that may start Python in an interpreter of its own: the core as plain Python, or without some of its files, or
+# another order of sets.
 OWN_INTERPRETER = (
     "laws/test_acknowledged.py::test_the_interpreted_core_agrees",
     "laws/test_connections.py::test_the_interpreted_core_agrees",
     "laws/test_in_network.py::test_the_interpreted_core_agrees",
     "schemes/test_host_hooks.py::test_interpreted_equals_compiled",
+    "simulated/test_simulation.py::test_a_seed_is_the_same_bits",
     "schemes/test_pfabric.py::test_arrivals_may_be_counted",
     "unit/test_arithmetic.py",
     "unit/test_core_equality.py",
     "unit/test_deadlock.py::test_the_interpreted_core_finds_the_same",
 )
+SIMULATED = os.path.join("vswitch", "world", "simulated", "tasks.py")  # its threads run one at a time, in an order that is drawn
 TRANSLATOR = str(HERE / "schemes/conftest.py")  # forks: Cython can use what it has read only once
 END_S = 900  # of each try
 PROVEN = ("Wrong: ", "LeftBehind: ")  # exceptions that are never tried again
@@ -137,6 +140,8 @@ class Guard:
         if event not in STARTS or not self.test:
             return
         if event == "subprocess.Popen" and Path(os.fsdecode(arguments[0])).name in self.programs:
+            return
+        if event == "_thread.start_new_thread" and sys._getframe(2).f_code.co_filename.endswith(SIMULATED):
             return
         if event == "os.fork" and sys._getframe(1).f_code.co_filename == TRANSLATOR:
             return
@@ -284,4 +289,4 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    return True if collection_path == HERE / "vswitch" and not has_switch() else None
+    return True if collection_path in (HERE / "vswitch", HERE / "simulated") and not has_switch() else None

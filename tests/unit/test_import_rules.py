@@ -39,6 +39,7 @@ FOLDERS = [
     "vswitch.attach",
     "vswitch.daemon",
     "vswitch.client",
+    "vswitch.simulation",
     "vswitch.cni",
     "vswitch.bench",
     "vswitch",

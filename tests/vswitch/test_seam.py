@@ -47,6 +47,7 @@ COMPUTING = [
 # What goes around the seam, and why.  A row that is not needed any more is an error, so the list only shrinks.
 DECLARED = {
     ("bench", "*"): "measures the real machine; no part of a running switch",
+    ("simulation", "*"): "is around the switch, in a world that is simulated; no part of a running switch",
     ("__init__.py", "importlib"): "says whether the switch is built",
     ("attach/open.py", "importlib"): "kinds of port are found by listing their folder",
     ("attach/open.py", "pkgutil"): "the same",

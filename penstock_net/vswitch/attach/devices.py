@@ -99,7 +99,8 @@ class Plan(NamedTuple):
         """Have the TAP have the addresses `after` instead of `before`; others that it has are somebody else's."""
         name = self.options["name"]
         with netns.enter(namespace):
-            for address in set(ip_addresses(before)) - set(ip_addresses(after)):
+            kept = ip_addresses(after)
+            for address in [each for each in ip_addresses(before) if each not in kept]:
                 with contextlib.suppress(PenstockError):  # somebody has removed it
                     netns.ip("address", "del", _with_length(address, self.prefix), "dev", name)
             netns.ip("-batch", "-", text="\n".join(_lines_of_addresses(name, after, self.prefix, self.routes)))

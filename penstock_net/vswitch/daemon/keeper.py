@@ -128,18 +128,18 @@ class Keeper:
         """Note whose the addresses are: TAPs have the new ones of their ports, and forget neighbours that no port has any longer,
         or that are their own addresses."""
         nothing: list[str] = []
-        texts = {name: (before[name]["addresses"] if name in before else nothing) for name in before.keys() | after.keys()}
+        texts = {name: (before[name]["addresses"] if name in before else nothing) for name in [*before, *after]}
         changed = {name: old for name, old in texts.items() if name not in after or after[name]["addresses"] != old}
         with self.lock:
             moved = {address for old in changed.values() for address in devices.ip_addresses(old)}
             for address in moved:
                 self.owners.pop(address, None)
-            for name in changed.keys() & after.keys():
+            for name in [name for name in changed if name in after]:
                 self.owners |= dict.fromkeys(devices.ip_addresses(after[name]["addresses"]), name)
                 moved |= set(devices.ip_addresses(after[name]["addresses"]))
             for kept in [each for each in self.kept if each.name in changed and each.name in after]:
                 self._give_addresses(kept, after[kept.name]["addresses"])
-            for address in moved & self.neighbours.keys():
+            for address in [address for address in self.neighbours if address in moved]:
                 owner = self.owners.get(address)
                 for kept in [each for each in self.neighbours[address] if owner in (None, each.name)]:
                     self._forget(kept, address)
@@ -196,9 +196,13 @@ class Keeper:
                     return
                 if self.wake in ready:
                     os.eventfd_read(self.wake)
-                with self.lock:
-                    for each in self._touched(ready):
-                        self._look(each)
+                self._see(ready)
+
+    def _see(self, ready: list[int]) -> None:
+        """Look at what has changed; afterwards this thread, which may sleep for long, refers to no device, nor its memory."""
+        with self.lock:
+            for each in self._touched(ready):
+                self._look(each)
 
     def _timeout(self) -> float | None:
         if not self.polled and not any(each.device.table for each in self.kept):
@@ -207,24 +211,24 @@ class Keeper:
 
     def _touched(self, ready: list[int]) -> Iterable[Kept]:
         """The devices to look at after these descriptors became readable, or after a timeout."""
-        now, found = time.monotonic(), []
+        now, found = time.monotonic(), set[Kept]()
         mounted = self.mounts is not None and self.mounts.fileno() in ready
         if mounted or self.wake in ready or now >= self.poll_at:
             self.poll_at = now + POLL_S
             polled = [each for each in self.kept if each in self.polled]
-            found += [each for each in polled if each.again or each.state == GONE or each.has_another_namespace]
+            found |= {each for each in polled if each.again or each.state == GONE or each.has_another_namespace}
         if now >= self.slow_poll_at:
             self.slow_poll_at = now + SLOW_POLL_S
-            found += [each for each in self.kept if _failed(each)]
+            found |= {each for each in self.kept if _failed(each)}
         if mounted:
-            found += [each for each in self.kept if each.has_another_namespace]
+            found |= {each for each in self.kept if each.has_another_namespace}
         for place in [self.watched[fd] for fd in ready if fd in self.watched]:
-            found += self._concerned(place)
-        return dict.fromkeys(found)
+            found |= self._concerned(place)
+        return [each for each in self.kept if each in found]
 
-    def _concerned(self, place: Place) -> Iterable[Kept]:
+    def _concerned(self, place: Place) -> set[Kept]:
         """The devices that messages of a namespace are about; what they say of its interface is kept."""
-        changes, found = place.monitor.changes(), set()
+        changes, found = place.monitor.changes(), set[Kept]()
         if changes is None:
             return place.kept
         for change in changes:

@@ -118,9 +118,10 @@ def changes(daemon: "Daemon") -> list[dict[str, Any]]:
     settings, now = daemon.base.settings, daemon.switch.settings
     rows = [{"key": key, "now": now[key], "file": settings[key]} for key in settings if now[key] != settings[key]]
     for name, port in daemon.base.ports.items():
+        present = daemon.ports.get(name, port)  # one that is being removed has no changes
         for key in CHANGEABLE_PORT_KEYS:
-            if daemon.ports[name][key] != port[key]:
-                rows.append({"key": f"port.{name}.{key}", "now": daemon.ports[name][key], "file": port[key]})
+            if present[key] != port[key]:
+                rows.append({"key": f"port.{name}.{key}", "now": present[key], "file": port[key]})
     return rows
 
 
@@ -130,7 +131,7 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
     for key in settings:
         if found[key] != before[key]:
             daemon.events.add("set", None, f"{key} = {found[key]}, before {before[key]}")
-    for name in ports.keys() & ports_before.keys():
+    for name in [name for name in ports if name in ports_before]:
         old, new = ports_before[name], ports[name]
         if said := ", ".join(f"{key} = {new[key]}, before {old[key]}" for key in CHANGEABLE_PORT_KEYS if new[key] != old[key]):
             daemon.events.add("set", name, said)

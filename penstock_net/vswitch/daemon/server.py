@@ -410,7 +410,7 @@ class Daemon:
         """Attach a TAP that another process has created, in any namespace; the process sends its descriptor."""
         if not who.owns:
             raise SpecError(operations.NOT_YOURS.format(uid=who.uid))
-        name, port = self._port_for(message["plug"], who.uid)
+        name, _ = self._port_for(message["plug"], who.uid)
         if len(fds) not in (1, 3):
             raise SpecError("needs the file descriptor of a TAP, and optionally those of an allowance", path="plug")
         device = devices.tap_device(*fds)
@@ -418,7 +418,7 @@ class Daemon:
             self._claim(name, connection, who)
             try:
                 with self.steady:
-                    self.switch.call(lambda: attach_device(self.switch, name, device, port["addresses"], port["guarded"]))
+                    port = self.switch.call(lambda: self._attach_plugged(name, device))
                     self.plugged[name] = device
             except (PenstockError, RuntimeError):
                 del self.attached[name]
@@ -484,8 +484,20 @@ class Daemon:
 
     def _attach_region(self, name: str, region: Any, pair: tuple[int, int]) -> dict[str, Any]:
         """Attach a region; runs in the worker's thread, like changes of ports."""
-        port = self.ports[name]
+        port = self._port_now(name)
         self.switch.attach(name, region, port["addresses"], pair, port["guarded"])
+        return port
+
+    def _port_now(self, name: str) -> dict[str, Any]:
+        """The port of this name; runs in the worker's thread.  SpecError: it has been removed since it was claimed."""
+        if name not in self.ports:
+            raise SpecError(f"port {name!r}: it was removed just now")
+        return self.ports[name]
+
+    def _attach_plugged(self, name: str, device: devices.Device) -> dict[str, Any]:
+        """Attach a device that another process has opened; runs in the worker's thread."""
+        port = self._port_now(name)
+        attach_device(self.switch, name, device, port["addresses"], port["guarded"])
         return port
 
     def _detach(self, name: str) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+from collections.abc import Callable
 
 MOST_COUNTED = 2**64 - 2
 FIRST = 1 << 20  # the number of the first; those of the real kernel, such as memory files, are lower
@@ -43,34 +44,53 @@ class File:
 
 
 class Table:
-    """The descriptors of a process: the lowest free number is given out."""
+    """The descriptors of all processes, which are numbered together: the lowest free number is given out."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool]) -> None:
+        """Which process asks, and whether it was killed: then it has none, whatever it still does."""
         self.files: dict[int, File] = {}
+        self.is_dead = is_dead
+        self.pid, self.owners = pid, dict[int, int]()  # processes, by descriptor
 
     def add(self, file: File) -> int:
         number = FIRST
         while number in self.files:
             number += 1
         self.files[number] = file
+        self.owners[number] = self.pid()
         file.descriptors += 1
         return number
 
     def get(self, number: int) -> File:
         """OSError: there is no such descriptor."""
+        if self.is_dead():
+            raise refused(errno.EBADF)
         try:
             return self.files[number]
         except KeyError:
             raise refused(errno.EBADF) from None
 
     def close(self, number: int) -> None:
-        file = self.get(number)
-        del self.files[number]
+        self.get(number)
+        self._remove(number)
+
+    def _remove(self, number: int) -> None:
+        file = self.files.pop(number)
+        del self.owners[number]
+        self.release(file)
+
+    def release(self, file: File) -> None:
+        """One that refers to a file is gone, such as a descriptor."""
         file.descriptors -= 1
         if not file.descriptors:
             for watched in list(file.watchers):
                 watched.epoll.forget(watched)
             file.ended()
+
+    def close_of(self, pid: int) -> None:
+        """A process has ended."""
+        for number in [number for number, owner in self.owners.items() if owner == pid]:
+            self._remove(number)
 
 
 class Counter(File):

@@ -3,41 +3,44 @@
 import ctypes
 import errno
 import heapq
-import math
+import os
 import random
 import select
 import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.simulated import parts
-from penstock_net.vswitch.world.simulated.descriptors import Epoll, File, Table, refused
+from penstock_net.vswitch.world.simulated.descriptors import FIRST, Epoll, File, Table, refused
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Packets, Space, Tap
-from penstock_net.vswitch.world.simulated.netlink import DELETE_LINK, NEW_LINK, Route, described, message
+from penstock_net.vswitch.world.simulated.netlink import DELETE_LINK, NEW_LINK, Route, address_report, described, message
+from penstock_net.vswitch.world.simulated.streams import Listening
+from penstock_net.vswitch.world.simulated.tasks import Tasks
 
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 SET_TAP, SET_PERSISTENT, SET_OFFLOADS, SET_HEADER_BYTES, GET_TAP = 0x400454CA, 0x400454CB, 0x400454D0, 0x400454D8, 0x800454D2
 GET_FLAGS, SET_FLAGS, GET_MTU, SET_MTU, SET_HARDWARE, GET_HARDWARE = 0x8913, 0x8914, 0x8921, 0x8922, 0x8924, 0x8927
-GET_FEATURES, GET_INDEX = 0x800454CF, 0x8933
+GET_FEATURES, GET_INDEX, GET_TAP_NAMESPACE = 0x800454CF, 0x8933, 0x54E3
 ETHERNET_KIND = 1
 Kind = TypeVar("Kind", bound=File)
 
 
-class Stuck(PenstockError):
-    """Somebody waits for what can never happen."""
-
-
 class Simulated:
-    """A world in one thread. Time passes only while somebody waits: then what was planned with `at` happens, in its order."""
+    """A world of which one thread runs at a time. Time passes while all wait: then what was planned with `at` happens, in its
+    order; and a little when compiled code asks for it, since code takes time.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
-        self.now, self.table, self.calls = parts.BEGIN_NS, Table(), self
+        self.now, self.calls = parts.BEGIN_NS, self
+        self.tasks = Tasks(self)
+        self.table = Table(lambda: self.tasks.current.pid, lambda: self.tasks.current.killed)
+        self.memory: dict[int, int] = {}  # processes that have a memory file open, by its descriptor, which is the real kernel's
+        self.paths: dict[str, Listening] = {}  # sockets by their paths
         self.planned: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
         self.listeners: list[Route] = []
-        self.space = Space(lambda: b"\2" + self.random.randbytes(5), self._report)
+        self.space = Space(lambda: b"\2" + self.random.randbytes(5), self._report, self._report_address)
         self.parts = parts.parts_of(self)
 
     def part(self, name: str) -> Any:
@@ -51,17 +54,15 @@ class Simulated:
         self.count += 1
         heapq.heappush(self.planned, (max(ns, self.now), self.count, do))
 
+    def happen(self) -> None:
+        """Do what is planned next, at its time."""
+        at, _, do = heapq.heappop(self.planned)
+        self.now = max(self.now, at)
+        do()
+
     def wait(self, until: float, is_over: Callable[[], bool] = lambda: False) -> None:
         """Let time pass until something is so, or until then.  Stuck: neither will come."""
-        while not is_over():
-            if self.planned and self.planned[0][0] <= until:
-                self.now, _, do = heapq.heappop(self.planned)
-                do()
-            elif math.isinf(until):
-                raise Stuck("a wait without an end, and nothing is planned")
-            else:
-                self.now = max(self.now, int(until))
-                return
+        self.tasks.wait(until, is_over)
 
     # ---- Descriptors ----
 
@@ -77,10 +78,34 @@ class Simulated:
         for each in self.listeners:
             each.report(packet)
 
+    def _report_address(self, link: Link, address: bytes, deleted: bool) -> None:
+        for each in self.listeners:
+            each.report(address_report(link, address, deleted))
+
     def listen(self, route: Route, groups: int) -> None:
         route.groups = groups
         if groups & 1 and route not in self.listeners:
             self.listeners.append(route)
+
+    def carried(self, fd: int) -> Callable[[], int]:
+        """Keeps what a descriptor refers to until the function is called, once, which gives it another descriptor."""
+        if fd < FIRST:
+            kept = os.dup(fd)
+
+            def make_real() -> int:
+                self.memory[kept] = self.tasks.current.pid
+                return kept
+
+            return make_real
+        file = self.table.get(fd)
+        file.descriptors += 1
+
+        def make() -> int:
+            number = self.table.add(file)
+            file.descriptors -= 1
+            return number
+
+        return make
 
     # ---- Requests to a device ----
 
@@ -101,8 +126,7 @@ class Simulated:
         if number == GET_HARDWARE:
             return name + struct.pack("=H6s16x", ETHERNET_KIND, link.mac)
         if number == SET_HARDWARE:
-            link.mac = argument[18:24]
-            link.change(link)
+            link.set_mac(argument[18:24])
         elif number == GET_FLAGS:
             return name + struct.pack("=H22x", link.flags & 0xFFFF)
         elif number == SET_FLAGS:
@@ -137,6 +161,8 @@ class Simulated:
     # ---- Calls of the compiled parts: contract.Calls ----
 
     def now_ns(self) -> int:
+        self.now += self.random.randrange(50, 1000)
+        self.tasks.maybe_pass()
         return self.now
 
     def watch_with(self, epoll: int, fd: int, place: int) -> int:
@@ -178,10 +204,19 @@ class Simulated:
         if number in (SET_PERSISTENT, SET_OFFLOADS, SET_HEADER_BYTES):
             return self._tried(lambda: self._set(fd, number, place))
 
+        if number == GET_TAP_NAMESPACE:
+            return self._tried(lambda: self._namespace_of(fd))
+
         def ask() -> None:
             ctypes.memmove(place, self.request(fd, number, ctypes.string_at(place, 40)), 40)
 
         return self._tried(ask)
+
+    def _namespace_of(self, fd: int) -> int:
+        """There is one namespace: a descriptor of it."""
+        if self.of(fd, Tap).link is None:
+            raise refused(errno.EBADFD)
+        return self.table.add(File())
 
     def _set(self, fd: int, number: int, value: int) -> None:
         """Offloads are taken and not used: frames come to this end as they were sent."""
@@ -191,9 +226,8 @@ class Simulated:
         if number == SET_PERSISTENT:
             link.is_persistent = bool(value)
 
-    def _tried(self, do: Callable[[], None]) -> int:
+    def _tried(self, do: Callable[[], int | None]) -> int:
         try:
-            do()
+            return do() or 0
         except OSError as error:
             return -(error.errno or errno.EIO)
-        return 0

@@ -45,6 +45,10 @@ class Ring:
     def is_empty(self) -> bool:
         return not self.slots or self.slots[self.head] is None
 
+    def count(self) -> int:
+        """Frames that can be taken."""
+        return len(self.slots) - self.slots.count(None) - (self.head - self.tail)
+
     def resized(self, size: int) -> "Ring":
         """Another one with the frames of this one; those for which it has no room are gone, and nobody counts them."""
         new = Ring(size)
@@ -62,6 +66,22 @@ class Link:
         self.tap: Tap | None = None
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
+        self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
+        self.neighbours: dict[bytes, bytes] = {}  # Ethernet addresses of those that are permanent
+        self.report_address: Callable[[Link, bytes, bool], None] = lambda link, address, deleted: None
+        self.purged = 0  # frames that were in its ring when it was deleted, or made shorter: nobody counts them
+        self.program: Callable[[bytes], None] | None = None  # takes what comes in
+
+    def add_address(self, address: bytes, prefix: int) -> None:
+        self.addresses[address] = prefix
+        self.report_address(self, address, False)
+
+    def remove_address(self, address: bytes) -> bool:
+        """Whether it had it."""
+        if self.addresses.pop(address, None) is None:
+            return False
+        self.report_address(self, address, True)
+        return True
 
     @property
     def flags(self) -> int:
@@ -74,13 +94,20 @@ class Link:
             self.up = up
             self.change(self)
             if not up:
+                self.neighbours.clear()
                 for each in self.sockets:
                     each.failed(errno.ENETDOWN)
+
+    def set_mac(self, mac: bytes) -> None:
+        self.mac = mac
+        self.neighbours.clear()
+        self.change(self)
 
     def set_queue(self, frames: int) -> None:
         self.queue_frames = frames
         if self.tap:
-            self.tap.ring = self.tap.ring.resized(frames)
+            before, self.tap.ring = self.tap.ring.count(), self.tap.ring.resized(frames)
+            self.purged += before - self.tap.ring.count()
         self.change(self)
 
     def transmit(self, frame: bytes) -> None:
@@ -94,6 +121,8 @@ class Link:
         """A frame that comes from the other end."""
         self.frames_in += 1
         self.bytes_in += len(frame) - ETHERNET
+        if self.program:
+            self.program(frame)
         protocol = int.from_bytes(frame[12:14], "big")
         for each in self.sockets:
             if each.protocol == protocol:
@@ -105,6 +134,7 @@ class Link:
         if self.tap:
             tap, self.tap = self.tap, None
             tap.link = None
+            self.purged += tap.ring.count()
             tap.happened(select.EPOLLERR)
         for each in self.sockets:
             each.lost = True
@@ -152,6 +182,7 @@ class Tap(File):
 
     def ended(self) -> None:
         if self.link and self.link.is_persistent:
+            self.link.purged += self.ring.count()
             link, self.link = self.link, None
             link.tap = None
             link.change(link)
@@ -220,11 +251,20 @@ class Packets(File):
 
 
 class Space:
-    """A network namespace: its interfaces. `report(link, deleted)` is called when one has changed."""
+    """A network namespace: its interfaces. `report(link, deleted)` is called when one has changed, `report_address(link, address,
+    deleted)` when one has got or lost an address.
+    """
 
-    def __init__(self, address: Callable[[], bytes], report: Callable[[Link, bool], None]) -> None:
+    def __init__(
+        self,
+        address: Callable[[], bytes],
+        report: Callable[[Link, bool], None],
+        report_address: Callable[[Link, bytes, bool], None],
+    ) -> None:
         self.links: dict[int, Link] = {}
-        self.last, self.address, self.report = 0, address, report
+        self.last, self.address, self.report, self.report_address = 0, address, report, report_address
+        self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
+        self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
         self.make("lo").mtu = 65536
 
     def named(self, name: str) -> Link | None:
@@ -233,12 +273,14 @@ class Space:
     def make(self, name: str) -> Link:
         self.last += 1  # never used again
         link = Link(self.last, name, self.address(), lambda link: self.report(link, False))
+        link.report_address, link.program = self.report_address, self.programs.get(name)
         self.links[link.index] = link
         self.report(link, False)
         return link
 
     def delete(self, link: Link) -> None:
         link.vanish()
+        self.purged += link.purged
         del self.links[link.index]
         self.report(link, True)
 

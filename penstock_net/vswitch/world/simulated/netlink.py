@@ -11,6 +11,10 @@ from penstock_net.vswitch.world.simulated.descriptors import File
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Space
 
 ERROR, DONE, NEW_LINK, DELETE_LINK, GET_LINK = 2, 3, 16, 17, 18
+NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS, NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 20, 21, 22, 28, 29, 30
+SET_NEIGHBOUR_TABLE = 67
+INET, INET6, PERMANENT, REPLACE = 2, 10, 0x80, 0x100
+OF_NEIGHBOUR, ITS_HARDWARE, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
 ACKNOWLEDGE, MANY, DUMP = 4, 2, 0x300
 ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64 = 1, 3, 4, 13, 23
 OF_LINKS = 1  # a group
@@ -22,8 +26,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 16
+def _attributes(content: bytes, at: int = 16) -> Iterator[tuple[int, bytes]]:
     while at + 4 <= len(content):
         length, kind = struct.unpack_from("=HH", content, at)
         if length < 4:
@@ -48,6 +51,22 @@ def described(link: Link, changed: int = 0) -> bytes:
             _attribute(STATS64, struct.pack("=8Q", *counts) + bytes(17 * 8)),
         ]
     )
+
+
+def _address(link: Link, address: bytes, prefix: int) -> bytes:
+    family = INET if len(address) == 4 else INET6
+    return struct.pack("=BBBBI", family, prefix, 0x80, 0, link.index) + _attribute(1, address) + _attribute(2, address)
+
+
+def address_report(link: Link, address: bytes, deleted: bool) -> bytes:
+    """That an interface has got an address, or has lost one."""
+    return message(DELETE_ADDRESS if deleted else NEW_ADDRESS, _address(link, address, link.addresses.get(address, 0)), 0)
+
+
+def _neighbour(link: Link, address: bytes, mac: bytes) -> bytes:
+    family = INET if len(address) == 4 else INET6
+    kinds = _attribute(OF_NEIGHBOUR, address) + _attribute(ITS_HARDWARE, mac)
+    return struct.pack("=BxxxiHBB", family, link.index, PERMANENT, 0, 1) + kinds
 
 
 def passes(program: bytes, packet: bytes) -> bool:
@@ -90,10 +109,14 @@ class Route(File):
         if self.program and not passes(self.program, packet):
             return
         if len(self.queue) * TRUESIZE >= self.room:
-            self.error = errno.ENOBUFS
-            self.happened(select.EPOLLERR)
+            self.overrun()
         else:
             self._put(packet)
+
+    def overrun(self) -> None:
+        """Reports were lost."""
+        self.error = errno.ENOBUFS
+        self.happened(select.EPOLLERR)
 
     def _put(self, packet: bytes) -> None:
         self.queue.append(packet)
@@ -115,15 +138,17 @@ class Route(File):
             self._put(message(ERROR, struct.pack("=i", -(error.errno or 0)) + data[:16], serial))
             return len(data)
         if flags & DUMP == DUMP:
-            self._put(b"".join(message(NEW_LINK, each, serial, MANY) for each in answers) + message(DONE, bytes(4), serial, MANY))
+            rows = b"".join(message(kind - 2, each, serial, MANY) for each in answers)
+            self._put(rows + message(DONE, bytes(4), serial, MANY))
             return len(data)
         for each in answers:
-            self._put(message(NEW_LINK, each, serial))
+            self._put(message(kind - 2, each, serial))
         if flags & ACKNOWLEDGE:
             self._put(message(ERROR, bytes(4) + data[:16], serial))
         return len(data)
 
     def _answers(self, kind: int, content: bytes, all_of_them: bool) -> list[bytes]:
+        """What a request asks for, as messages of the kind that is two less."""
         if kind == GET_LINK and all_of_them:
             return [described(link) for link in self.space]
         if kind == GET_LINK:
@@ -132,9 +157,24 @@ class Route(File):
             self.space.delete(self._meant(content))
         elif kind == NEW_LINK:
             self._set(self._meant(content), content)
-        else:
+        elif kind == GET_ADDRESS:
+            links = [link for link in self.space if link.index == (struct.unpack_from("=I", content, 4)[0] or link.index)]
+            return [_address(link, *each) for link in links for each in link.addresses.items()]
+        elif kind == GET_NEIGHBOUR:
+            index = struct.unpack("=I", dict(_attributes(content, 12)).get(OF_INTERFACE, bytes(4)))[0]
+            links = [link for link in self.space if index in (0, link.index)]
+            return [_neighbour(link, *each) for link in links for each in link.neighbours.items()]
+        elif kind in (NEW_NEIGHBOUR, DELETE_NEIGHBOUR):
+            self._neighbour(self._meant(content), dict(_attributes(content, 12)), kind == DELETE_NEIGHBOUR)
+        elif kind != SET_NEIGHBOUR_TABLE:  # how many frames wait for an address: none is resolved here
             raise OSError(errno.EOPNOTSUPP, f"request {kind}")
         return []
+
+    def _neighbour(self, link: Link, values: dict[int, bytes], deleted: bool) -> None:
+        if deleted and link.neighbours.pop(values[OF_NEIGHBOUR], None) is None:
+            raise OSError(errno.ENOENT, "no such neighbour")
+        if not deleted:
+            link.neighbours[values[OF_NEIGHBOUR]] = values[ITS_HARDWARE]
 
     def _meant(self, content: bytes) -> Link:
         """OSError: there is no such interface."""
@@ -150,7 +190,8 @@ class Route(File):
             if kind == MTU:
                 link.mtu = struct.unpack("=I", value)[0]
             elif kind == ADDRESS:
-                link.mac = value
+                link.set_mac(value)
+                continue
             elif kind == QUEUE_LENGTH:
                 link.set_queue(struct.unpack("=I", value)[0])
                 continue

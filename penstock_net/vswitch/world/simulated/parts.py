@@ -1,29 +1,35 @@
-"""What the simulated kernel puts in the place of standard modules: as much of the contract as is simulated."""
+"""What the simulated kernel puts in the place of standard modules: as much of the contract as is simulated.
+
+Memory is the real kernel's: files of memory have its descriptors, which are below those of the simulated one.
+"""
 
 import errno
+import fcntl
+import functools
 import math
+import os
+import pathlib
+import posixpath
 import select
-import socket
-import threading
+import stat
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.contract import asked
-from penstock_net.vswitch.world.simulated.descriptors import Counter, Epoll, File, refused
-from penstock_net.vswitch.world.simulated.links import Packets, Tap
-from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Route
+from penstock_net.vswitch.world.simulated import programs, sockets, tasks
+from penstock_net.vswitch.world.simulated.descriptors import FIRST, Counter, Epoll, File, refused
+from penstock_net.vswitch.world.simulated.links import Tap
+from penstock_net.vswitch.world.simulated.sockets import NotSimulated, Socket
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
 
-ROOM = 212_992  # of a socket's receive buffer
-SO_ATTACH_FILTER = 26
 NANO = 1_000_000_000
 BEGIN_NS, DATE_NS = 10**12, 1_700_000_000 * 10**9  # of the clock that never goes back; of the date at that time
-
-
-class NotSimulated(PenstockError):
-    """The simulated kernel does not have this yet."""
+OWN_NAMESPACE, NAMESPACE_NUMBER = "/proc/self/ns/net", 4_026_531_840
+ALWAYS = select.POLLERR | select.POLLHUP  # told of even if nobody asks
+OF_TASKS = ("Condition", "Event", "Lock", "Thread", "current_thread")
+OTHER_SCHEDULER = 3  # not that of usual threads: nobody asks for another time slice
 
 
 class Missing:
@@ -50,10 +56,59 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
     def sleep(seconds: float) -> None:
         world.wait(world.now + round(seconds * NANO))
 
-    def open_file(path: str, flags: int, mode: int = 0o777) -> int:
+    def monotonic_ns() -> int:
+        world.tasks.maybe_pass()
+        return world.now
+
+    def open_file(path: Any, flags: int, mode: int = 0o777) -> int:
         if path != "/dev/net/tun":
-            raise NotSimulated(f"os.open of {path}: only /dev/net/tun is simulated")
+            raise no_file(path)
         return world.table.add(Tap(world.space))
+
+    def no_file(path: Any) -> OSError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+    def create_memory(name: str, flags: int = 0) -> int:
+        fd = os.memfd_create(name, flags)
+        world.memory[fd] = world.tasks.current.pid
+        return fd
+
+    def close(fd: int) -> None:
+        if fd >= FIRST:
+            world.table.close(fd)
+        else:
+            world.memory.pop(fd, None)
+            os.close(fd)
+
+    def duplicate(fd: int) -> int:
+        return world.carried(fd)()
+
+    def status(fd: int) -> Any:
+        return file_status(stat.S_IFREG, NAMESPACE_NUMBER) if fd >= FIRST else os.fstat(fd)
+
+    def file_status(kind: int, number: int) -> Any:
+        return SimpleNamespace(st_mode=kind | 0o755, st_dev=1, st_ino=number, st_uid=0, st_size=0)
+
+    def status_of(path: Any) -> Any:
+        if path == OWN_NAMESPACE:
+            return file_status(stat.S_IFREG, NAMESPACE_NUMBER)
+        if path not in world.paths:
+            raise no_file(path)
+        return file_status(stat.S_IFSOCK, world.paths[path].number)
+
+    def unlink(path: Any) -> None:
+        if path not in world.paths:
+            raise no_file(path)
+        del world.paths[path]
+
+    def list_folder(path: Any) -> NoReturn:
+        raise no_file(path)
+
+    def open_process(pid: int, flags: int = 0) -> int:
+        process = world.tasks.processes.get(pid)
+        if process is None:
+            raise refused(errno.ESRCH)
+        return world.table.add(process)
 
     def numbered(name: str) -> int:
         link = world.space.named(name)
@@ -65,17 +120,20 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
         number = fd if isinstance(fd, int) else fd.fileno()
         if isinstance(argument, bytes):
             return world.request(number, request, argument)[: len(argument)]
-        if code := -world.ioctl(number, request, argument):
-            raise refused(code)
-        return 0
+        answer = world.ioctl(number, request, argument)
+        if answer < 0:
+            raise refused(-answer)
+        return answer
 
     def counter(start: int = 0, flags: int = 0) -> int:
         return world.table.add(Counter(start))
 
     def count(fd: int) -> int:
+        world.tasks.maybe_pass()
         return int.from_bytes(taken(world.of(fd, Counter).read(8)), "little")
 
     def raise_count(fd: int, number: int) -> None:
+        world.tasks.maybe_pass()
         taken(world.of(fd, Counter).write(number.to_bytes(8, "little")))
 
     def taken(answer: Any) -> Any:
@@ -83,14 +141,16 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             raise refused(-answer)
         return answer
 
+    of_tasks = {name: functools.partial(getattr(tasks, name), world.tasks) for name in OF_TASKS}
     return {
         "time": Missing(
             "time",
-            monotonic=lambda: world.now / NANO,
-            monotonic_ns=lambda: world.now,
+            monotonic=lambda: monotonic_ns() / NANO,
+            monotonic_ns=monotonic_ns,
             time=lambda: date() / NANO,
             time_ns=date,
             sleep=sleep,
+            thread_time=lambda: 0.0,
         ),
         "os": Missing(
             "os",
@@ -98,20 +158,41 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             eventfd_read=count,
             eventfd_write=raise_count,
             open=open_file,
-            close=world.table.close,
+            close=close,
+            dup=duplicate,
+            fstat=status,
+            stat=status_of,
+            lstat=status_of,
+            unlink=unlink,
+            listdir=list_folder,
+            path=posixpath,
+            memfd_create=create_memory,
+            ftruncate=os.ftruncate,
             set_blocking=lambda fd, blocks: world.table.get(fd),
             urandom=world.random.randbytes,
             write=lambda fd, data: taken(world.write(fd, bytes(data))),
+            getpid=lambda: world.tasks.current.pid,
+            getuid=lambda: 0,
+            geteuid=lambda: 0,
+            environ={},
+            pidfd_open=open_process,
+            sched_getscheduler=lambda pid: OTHER_SCHEDULER,
+            sched_getaffinity=lambda pid: {0},
         ),
-        "select": Missing("select", epoll=lambda *_: Set(world)),
+        "select": Missing("select", epoll=lambda *_: Set(world), poll=lambda: Poll(world)),
         "socket": Missing(
             "socket",
-            socket=lambda *kind: Socket(world, *kind),
+            socket=functools.partial(Socket, world),
+            socketpair=functools.partial(sockets.pair, world),
+            send_fds=lambda sock, parts, fds: sock.send_fds(b"".join(parts), fds),
             if_nametoindex=numbered,
             if_nameindex=lambda: [(link.index, link.name) for link in world.space],
         ),
-        "fcntl": Missing("fcntl", ioctl=ioctl),
-        "threading": Missing("threading", Lock=threading.Lock),  # there is one thread
+        "fcntl": Missing("fcntl", ioctl=ioctl, fcntl=fcntl.fcntl),
+        "threading": Missing("threading", **of_tasks),
+        "pathlib": Missing("pathlib", Path=pathlib.PurePosixPath),
+        "subprocess": Missing("subprocess", run=functools.partial(programs.run, world)),
+        "resource": Missing("resource", getrlimit=lambda which: (FIRST, FIRST)),
     }
 
 
@@ -139,6 +220,7 @@ class Set:
         self.epoll.remove(*self._file(what))
 
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
+        self.world.tasks.maybe_pass()
         until = math.inf if timeout is None or timeout < 0 else self.world.now + math.ceil(timeout * NANO)
         self.world.wait(until, lambda: self.epoll.ready() != 0)
         return [(watched.number, events) for watched, events in self.epoll.news(maxevents if maxevents > 0 else 1 << 20)]
@@ -153,73 +235,22 @@ class Set:
         return self.number < 0
 
 
-class Socket:
-    """socket.socket, of AF_PACKET and AF_NETLINK; AF_INET only to ask about interfaces."""
+class Poll:
+    """select.poll."""
 
-    def __init__(self, world: "Simulated", family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, proto: int = 0) -> None:
-        self.world, self.timeout = world, 0.0 if kind & socket.SOCK_NONBLOCK else math.inf
-        if family == socket.AF_PACKET:
-            self.file: Any = Packets(ROOM)
-            self.file.protocol = socket.ntohs(proto)
-        elif family == socket.AF_NETLINK and proto == 0:
-            self.file = Route(world.space, ROOM)
-        elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
-            self.file = File()
-        else:
-            raise NotSimulated(f"a socket of family {family}, kind {kind & 0xF}, protocol {proto}")
-        self.number = world.table.add(self.file)
+    def __init__(self, world: "Simulated") -> None:
+        self.world, self.wanted = world, dict[int, int]()
 
-    def fileno(self) -> int:
-        return self.number
+    def register(self, what: Any, events: int = select.POLLIN) -> None:
+        self.wanted[what if isinstance(what, int) else what.fileno()] = events
 
-    def setblocking(self, blocks: bool) -> None:
-        self.timeout = math.inf if blocks else 0.0
+    def poll(self, ms: float | None = None) -> list[tuple[int, int]]:
+        files = [(number, self.world.table.files.get(number), events) for number, events in self.wanted.items()]
 
-    def settimeout(self, seconds: float | None) -> None:
-        self.timeout = math.inf if seconds is None else seconds
+        def ready() -> list[tuple[int, int]]:
+            rows = [(fd, file.ready() & (events | ALWAYS) if file else select.POLLNVAL) for fd, file, events in files]
+            return [row for row in rows if row[1]]
 
-    def bind(self, address: Any) -> None:
-        if isinstance(self.file, Packets):
-            link = self.world.space.named(address[0])
-            if link is None:
-                raise OSError(errno.ENODEV, "No such device")
-            self.file.bind(link, address[1] or self.file.protocol)
-        elif isinstance(self.file, Route):
-            self.world.listen(self.file, address[1])
-        else:
-            raise NotSimulated("bind of such a socket")
-
-    def setsockopt(self, level: int, option: int, value: Any) -> None:
-        if option == socket.SO_RCVBUF and level == socket.SOL_SOCKET and hasattr(self.file, "room"):
-            self.file.room = max(2 * value, LEAST_ROOM)
-        elif option == SO_ATTACH_FILTER and level == socket.SOL_SOCKET and isinstance(self.file, Route):
-            self.file.attach_filter(value)
-
-    def send(self, data: bytes) -> int:
-        return self._taken(self.world.table.get(self.number).write(data))
-
-    def recv(self, room: int) -> bytes:
-        file = self.world.table.get(self.number)
-        self.world.wait(self.world.now + self.timeout * NANO, lambda: file.ready() & (select.EPOLLIN | select.EPOLLERR) != 0)
-        answer = file.read(room)
-        if answer == -errno.EAGAIN and self.timeout:
-            raise TimeoutError("timed out")
-        return self._taken(answer)
-
-    def _taken(self, answer: Any) -> Any:
-        if isinstance(answer, int) and answer < 0:
-            raise refused(-answer)
-        return answer
-
-    def close(self) -> None:
-        if self.number >= 0:
-            if self.file in self.world.listeners:
-                self.world.listeners.remove(self.file)
-            self.world.table.close(self.number)
-            self.number = -1
-
-    def __enter__(self) -> "Socket":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+        self.world.tasks.maybe_pass()
+        self.world.wait(math.inf if ms is None or ms < 0 else self.world.now + ms * NANO / 1000, lambda: bool(ready()))
+        return ready()

@@ -1,0 +1,65 @@
+"""Frames that say what they are: from which incarnation of which sender, of which flow, and which of it."""
+
+import ipaddress
+import struct
+import zlib
+from typing import NamedTuple
+
+HEADERS = 42  # Ethernet, IPv4, UDP
+MARK = struct.Struct("!HHHHHIHI")
+LEAST = HEADERS + MARK.size
+PORT = 1000  # of UDP, of the first flow
+
+
+class Flow(NamedTuple):
+    """What must not overtake itself."""
+
+    source: int  # number of the port
+    life: int  # of the program there
+    queue: int
+    target: int  # number of the port
+    way: int  # how often the addresses of the two ports had changed: then it is another flow
+
+
+class Frame(NamedTuple):
+    """One of a flow."""
+
+    flow: Flow
+    number: int
+
+
+def written(frame: Frame, source: str, target: str, size: int) -> bytes:
+    """A frame of at least `size` bytes from one IPv4 address to another."""
+    flow = frame.flow
+    length = max(size, LEAST) - HEADERS
+    mark = MARK.pack(*flow, frame.number, length, _check(frame))
+    filler = bytes([(frame.number + flow.queue) & 0xFF]) * (length - MARK.size)
+    body = struct.pack("!HHHH", PORT + flow.queue, PORT + flow.source, 8 + length, 0) + mark + filler
+    a, b = ipaddress.IPv4Address(source).packed, ipaddress.IPv4Address(target).packed
+    header = struct.pack("!HBBHHHBBH", 0x0800, 0x45, 0, 20 + len(body), 0, 0, 64, 17, 0)
+    return b"\2" * 6 + b"\4" * 6 + header + a + b + body
+
+
+def _check(frame: Frame) -> int:
+    return zlib.crc32(b"%d %d %d %d %d %d" % (*frame.flow, frame.number))
+
+
+def read(data: bytes) -> Frame | None:
+    """What a frame is; None: it is not as it was sent."""
+    if len(data) < LEAST:
+        return None
+    *flow, number, length, check = MARK.unpack_from(data, HEADERS)
+    found = Frame(Flow(*flow), number)
+    filler = bytes([(number + found.flow.queue) & 0xFF]) * (length - MARK.size)
+    is_whole = check == _check(found) and data[HEADERS + MARK.size :] == filler
+    return found if is_whole else None
+
+
+def target_of(data: bytes) -> bytes:
+    """Its IPv4 destination."""
+    return data[30:34]
+
+
+def mac_of(data: bytes) -> bytes:
+    """Its Ethernet destination."""
+    return data[:6]

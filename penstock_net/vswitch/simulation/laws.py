@@ -1,0 +1,128 @@
+"""What holds on every schedule: the record of frames that were sent and have come, and what is checked of it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.simulation import frames
+from penstock_net.vswitch.simulation.frames import Flow, Frame
+
+MS = 1_000_000
+BOUND_NS = 25 * MS  # in which a frame arrives between two ports with which nothing is wrong
+LONGEST = 64  # frames that a failure names
+
+
+class Broken(PenstockError):
+    """A law did not hold."""
+
+
+class Record:
+    """All frames of a run. A port is disturbed while something is wrong with it that was done to it."""
+
+    def __init__(self, now: Callable[[], int], names: list[str]) -> None:
+        self.now, self.names = now, names
+        self.under_way: dict[Frame, int] = {}  # when they were accepted
+        self.last: dict[Flow, int] = {}  # the last number that has come
+        self.sent = self.came = 0
+        self.ignored: Counter[str] = Counter()  # frames that came where no program was that takes them
+        self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
+        self.disturbed_until: dict[int, int] = {}
+        self.events = hashlib.blake2b(digest_size=16)
+        self.failure = ""  # the first that was seen where nobody could be told
+
+    # ---- What happens ----
+
+    def note(self, *what: object) -> None:
+        """An event of the run."""
+        self.events.update(repr((self.now(), *what)).encode())
+
+    def accepted(self, frame: Frame) -> None:
+        """The switch, or the kernel in front of it, has taken a frame."""
+        self.under_way[frame] = self.now()
+        self.sent += 1
+
+    def arrived(self, data: bytes, at: int) -> None:
+        """A program has received a frame at a port."""
+        frame = frames.read(data)
+        self.note("came", at, frame)
+        if frame is None:
+            self.fail(f"a frame that nobody sent came to {self.names[at]}: {data[:LONGEST].hex()}")
+        elif frame.flow.target != at:
+            self.fail(f"{self.text(frame)} came to {self.names[at]}")
+        elif frame not in self.under_way:
+            self.fail(f"{self.text(frame)} came twice")
+        elif self.last.get(frame.flow, -1) >= frame.number:
+            self.fail(f"{self.text(frame)} came after number {self.last[frame.flow]}")
+        else:
+            self.last[frame.flow] = frame.number
+            del self.under_way[frame]
+            self.came += 1
+
+    def ignore(self, data: bytes, at: int, why: str) -> None:
+        """A frame came to an interface, and no program there takes it."""
+        frame = frames.read(data)
+        self.note("ignored", at, frame, why)
+        if frame is None or frame not in self.under_way:
+            self.fail(f"a frame that nobody sent came to {self.names[at]}, {why}: {data[:LONGEST].hex()}")
+            return
+        if self.is_fine(at, self.under_way[frame]):
+            self.fail(f"{self.text(frame)} came to {self.names[at]}, where no program takes it: {why}")
+        del self.under_way[frame]
+        self.ignored[why] += 1
+
+    def fail(self, why: str) -> None:
+        self.failure = self.failure or why
+
+    def text(self, frame: Frame) -> str:
+        flow = frame.flow
+        return f"frame {frame.number} of {self.names[flow.source]}.{flow.life} queue {flow.queue} to {self.names[flow.target]}"
+
+    # ---- What is wrong on purpose ----
+
+    def disturb(self, at: int, why: str) -> None:
+        """From now on something is wrong with a port."""
+        self.disturbed.setdefault(at, set()).add(why)
+
+    def calm(self, at: int, why: str) -> None:
+        """It is so no longer."""
+        if why in self.disturbed.get(at, set()):
+            self.disturbed[at].discard(why)
+            self.disturbed_until[at] = self.now()
+
+    def shake(self, at: int) -> None:
+        """Something is done to a port in a moment."""
+        self.disturbed_until[at] = self.now()
+
+    def is_fine(self, at: int, since: int) -> bool:
+        """Whether nothing has been wrong with a port since then."""
+        return not self.disturbed.get(at) and self.disturbed_until.get(at, -1) < since
+
+    # ---- Laws ----
+
+    def check(self) -> None:
+        """Broken: a frame was not as it should be, or is late though nothing is wrong with either of its ports."""
+        if self.failure:
+            raise Broken(self.failure)
+        late = self.now() - BOUND_NS
+        for frame, since in self.under_way.items():
+            if since > late:
+                break
+            if self.is_fine(frame.flow.source, since) and self.is_fine(frame.flow.target, since):
+                raise Broken(f"{self.text(frame)} has not come in {BOUND_NS // MS} ms, with nothing wrong at either port")
+
+    def account(self, counted: Counter[str]) -> None:
+        """Broken: frames that have not come are not those that are counted, by what counts them."""
+        missing = self.sent - self.came - self.ignored.total()
+        if missing != counted.total():
+            names = ", ".join(f"{number} {reason}" for reason, number in counted.items() if number)
+            first = ", ".join(self.text(frame) for frame in list(self.under_way)[:3])
+            raise Broken(f"{missing} frames have not come, and {counted.total()} are counted ({names}); the first: {first}")
+
+
+def joined(counters: Iterable[Counter[str]]) -> Counter[str]:
+    """Their sum."""
+    found: Counter[str] = Counter()
+    for each in counters:
+        found.update(each)
+    return found

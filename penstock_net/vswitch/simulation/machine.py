@@ -1,0 +1,307 @@
+"""The simulated machine: the switch's process, applications at its shared memory, programs at its TAPs, and operators.
+
+Ports are known by their numbers in PORTS. Each has a usual address and another one, which `set` may give it.
+"""
+
+import contextlib
+import gc
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch import world
+from penstock_net.vswitch.attach.open import kinds
+from penstock_net.vswitch.client.client import Port, connect
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.log import log
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.simulation import frames
+from penstock_net.vswitch.simulation.frames import Flow, Frame
+from penstock_net.vswitch.simulation.laws import MS, Broken, Record
+from penstock_net.vswitch.support.balance import balance, unaccounted
+from penstock_net.vswitch.world.calls import table
+from penstock_net.vswitch.world.simulated.kernel import Simulated
+from penstock_net.vswitch.world.simulated.links import Link
+
+SOCKET = "/simulated/switch.sock"
+APPS, TAPS = ("a", "b", "c", "d"), ("t", "u", "v", "w")
+PORTS = (*APPS, *TAPS)
+BASE = ("a", "b", "c", "t", "u")  # of the specification; `d` and `v` come by `port add`, `w` by `reload`
+SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
+WINDOW = 12_000  # bytes of a queue that an application has waiting
+QUEUES = 64  # of a TAP
+SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
+MOST_WAITS = 150_000  # of all threads in a run
+START_NS, END_NS = 2_000 * MS, 30_000 * MS
+
+
+def number_of(name: str) -> int:
+    return PORTS.index(name)
+
+
+def address_of(name: str, other: bool = False) -> str:
+    return f"10.0.{int(other)}.{number_of(name) + 1}"
+
+
+def table_of(name: str) -> dict[str, Any]:
+    """A [[port]] of the specification."""
+    found: dict[str, Any] = {"name": name, "addresses": [address_of(name)]}
+    if name in TAPS:
+        found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+    return found
+
+
+class App:
+    """An application at a port: it sends what it is told to, and reads as it is told to."""
+
+    def __init__(self, machine: "Machine", name: str, life: int) -> None:
+        self.machine, self.name, self.life = machine, name, life
+        self.wanted: deque[tuple[str, int]] = deque()  # receivers and lengths
+        self.numbers: Counter[int] = Counter()  # of frames, by queue
+        self.most = 32  # frames that it reads at once; 0: it does not read
+        self.pause_ns = 0  # between two readings
+        self.half = False  # it does not ring for what it sends
+        self.over = False
+        self.port: Port | None = None
+        self.task = machine.world.tasks.process(f"{name}.{life}", self._run)
+
+    def _run(self) -> None:
+        record, at = self.machine.record, number_of(self.name)
+        while self.port is None:
+            try:
+                self.port = connect(self.name, SOCKET, **SHAPE)
+            except PenstockError:
+                if self.over:
+                    return
+                world.time.sleep(0.002)
+        if not self.over:
+            record.calm(at, "not there")
+        while not self.over:
+            sent = self._send()
+            if self.most:
+                for _, data in self.port.receive(self.most, 0.0 if sent or self.wanted else 0.01):
+                    record.arrived(data, at)
+            if self.port.gone:
+                record.disturb(at, "not there")
+                break
+            if self.pause_ns or not self.most:
+                world.time.sleep((self.pause_ns or MS) / 1e9)
+            elif self.wanted and not sent:
+                world.time.sleep(0.0001)
+        self.port.close()
+
+    def _send(self) -> int:
+        """Send what the windows permit; how many frames that were."""
+        assert self.port
+        sent = 0
+        while self.wanted:
+            to, size = self.wanted[0]
+            queue = number_of(to)
+            if self.port.waiting(queue) + size > WINDOW:
+                break
+            found = self.machine.frame(self.name, self.life, queue, to, self.numbers[queue], size)
+            self.port.region.doorbells = not self.half
+            if not self.port.send(queue, [found[1]]):
+                break
+            self.numbers[queue] += 1
+            self.machine.record.accepted(found[0])
+            self.wanted.popleft()
+            sent += 1
+        return sent
+
+
+class Machine:
+    """All of it. `run` what happens there in `with`."""
+
+    def __init__(self, seed: int, settings: dict[str, Any]) -> None:
+        kinds()  # their modules take what they need of the real world
+        log.disabled = True
+        self.world = Simulated(seed)
+        self.world.tasks.most_waits = MOST_WAITS
+        self.record = Record(lambda: self.world.now, list(PORTS))
+        self.settings = settings
+        self.extra: list[str] = []  # ports that `reload` adds
+        self.apps: dict[str, App] = {}
+        self.lives: Counter[str] = Counter()
+        self.numbers: Counter[tuple[str, int, int]] = Counter()  # of frames of programs at TAPs, by interface and queue
+        self.daemon: Daemon | None = None
+        self.pid, self.open_requests = 0, 0
+        self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
+        self.changes: Counter[str] = Counter()  # of these
+
+    def __enter__(self) -> "Machine":
+        world.use(self.world)
+        for name in TAPS:
+            self.world.space.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
+        for name in PORTS:
+            self.record.disturb(number_of(name), "not there")
+        ready: list[bool] = []
+
+        def serve() -> None:
+            self.daemon = Daemon(self.specification())
+            self.daemon.serve(lambda: ready.append(True))
+
+        self.task = self.world.tasks.process("switch", serve)
+        self.pid = self.task.pid
+        self.wait(START_NS, lambda: bool(ready), "the switch does not start")
+        for name in BASE:
+            if name in TAPS:
+                self.record.calm(number_of(name), "not there")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._abandon()
+        world.use(world.KERNEL)
+        log.disabled = False
+
+    def _abandon(self) -> None:
+        """After a failure: have all tasks end that can."""
+        tasks = self.world.tasks
+        if len(tasks.all) == 1:
+            return
+        for app in self.apps.values():
+            tasks.kill(app.task.pid)
+        if self.daemon:
+            self.daemon.over.set()
+        with contextlib.suppress(Exception):  # what is left of it stands still for ever
+            self.world.wait(self.world.now + START_NS, lambda: self.task.ended)
+
+    def specification(self) -> dict[str, Any]:
+        return {"switch": {"socket": SOCKET, **self.settings}, "port": [table_of(name) for name in (*BASE, *self.extra)]}
+
+    def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
+        """Broken: it has not come within this time."""
+        self.world.wait(self.world.now + ns, is_over)
+        table.check()
+        if not is_over():
+            raise Broken(f"{why}, not in {ns // MS} ms")
+
+    def call(self, function: Callable[[Any], Any]) -> Any:
+        """Ask the switch between two turns."""
+        assert self.daemon
+        switch = self.daemon.switch
+        return switch.call(lambda: function(switch))
+
+    # ---- Frames ----
+
+    def present_address(self, name: str) -> str:
+        """The first address that a port has now; the usual one of a port that is not there."""
+        port = self.daemon.ports.get(name) if self.daemon else None
+        return str(port["addresses"][0]) if port else address_of(name)
+
+    def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
+        self.see_addresses()
+        here, there = self.present_address(source), self.present_address(target)
+        way = self.changes[source] + self.changes[target]
+        found = Frame(Flow(number_of(source), life, queue, number_of(target), way), number)
+        return found, frames.written(found, here, there, size)
+
+    def see_addresses(self) -> None:
+        """Count changes of ports' addresses."""
+        for name, port in self.daemon.ports.items() if self.daemon else ():
+            if self.addresses.setdefault(name, port["addresses"]) != port["addresses"]:
+                self.changes[name] += 1
+                self.addresses[name] = port["addresses"]
+
+    def link(self, name: str) -> Link | None:
+        """The interface of a TAP's port."""
+        return self.world.space.named(f"tap-{name}")
+
+    def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
+        """Frames of a program at a TAP, as far as the kernel takes them."""
+        link = self.link(name)
+        if link is None or not link.up or link.tap is None:
+            return
+        for _ in range(count):
+            number = self.numbers[name, link.index, queue]
+            found = self.frame(name, link.index, queue, target, number, size)
+            self.numbers[name, link.index, queue] += 1
+            self.record.accepted(found[0])
+            link.transmit(found[1])
+
+    def _at_tap(self, name: str, data: bytes) -> None:
+        """A frame has come to an interface: a program takes it if it is for its address."""
+        link, at = self.link(name), number_of(name)
+        if link is None or frames.mac_of(data) != link.mac:
+            self.record.ignore(data, at, "not to its Ethernet address")
+        elif frames.target_of(data) not in link.addresses:
+            self.record.ignore(data, at, "not to its IP address")
+        else:
+            self.record.arrived(data, at)
+
+    # ---- Programs ----
+
+    def start_app(self, name: str) -> None:
+        if name in APPS and name not in self.apps and self.daemon and name in self.daemon.ports:
+            self.apps[name] = App(self, name, self.lives[name])
+            self.lives[name] += 1
+
+    def end_app(self, name: str, killed: bool) -> None:
+        """An application ends by itself, or where it is."""
+        app = self.apps.pop(name, None)
+        if app is None:
+            return
+        for why in ("does not read", "reads slowly"):
+            self.record.calm(number_of(name), why)
+        self.record.disturb(number_of(name), "not there")
+        app.over = True
+        if killed:
+            self.world.tasks.kill(app.task.pid)
+
+    def ask(self, message: dict[str, Any], then: Callable[[Any], None] = lambda answer: None) -> None:
+        """A request of an operator, beside whatever else happens."""
+        self.open_requests += 1
+
+        def run() -> None:
+            try:
+                answer: Any = protocol.ask(SOCKET, message)
+            except PenstockError as error:
+                answer = str(error)
+            self.record.note("answer", message, answer if isinstance(answer, str) else sorted(answer))
+            self.open_requests -= 1
+            self.see_addresses()
+            then(answer)
+
+        self.world.tasks.process("operator", run)
+
+    # ---- What is there ----
+
+    def inventory(self) -> dict[str, int]:
+        """Descriptors of the switch's process by kind, its memory files, and its threads."""
+        files, owners = self.world.table.files, self.world.table.owners
+        found = Counter(type(files[number]).__name__ for number, owner in owners.items() if owner == self.pid)
+        gc.collect()
+        found["memory"] = sum(owner == self.pid for owner in self.world.memory.values())
+        found["threads"] = sum(task.pid == self.pid for task in self.world.tasks.all)
+        return dict(found)
+
+    def check_counters(self) -> None:
+        """Broken: a frame is missing between two places that count."""
+
+        def look(switch: Any) -> dict[str, int]:
+            rows = [{**row, **left} for row, left in zip(switch.ports(), switch.left())]
+            return unaccounted(rows, switch.totals.values())
+
+        if found := self.call(look):
+            raise Broken(f"frames are missing between two places that count: {found}")
+
+    def counted(self) -> Counter[str]:
+        """Frames that have not come, by what counts them: the switch, as lost, refused or parked, or this machine."""
+
+        def look(switch: Any) -> Counter[str]:
+            found = balance(switch)
+            counts: Counter[str] = Counter()
+            for kind in ("lost", "refused", "not_carried"):
+                counts.update(found[kind])
+            counts["parked"] = found["parked"]
+            counts["not taken by those who have ended"] = sum(
+                row["not_taken_frames"] for row in switch.detached if not row["device"]
+            )
+            return counts
+
+        found: Counter[str] = self.call(look)
+        space = self.world.space
+        found["in rings of interfaces that are gone"] = space.purged + sum(link.purged for link in space)
+        found["in rings"] = sum(link.tap.ring.count() for link in space if link.tap)
+        return found

@@ -1,0 +1,203 @@
+"""A run of the switch under a seed: steps, the laws after each, quiet in the end, and what is left then.
+
+found = simulate(7)
+found.failure            # "" if all laws have held
+shorten(found)           # fewer steps that break a law
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock_net.units import parse_time
+from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.daemon.condition import UP
+from penstock_net.vswitch.simulation import steps as known
+from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
+from penstock_net.vswitch.simulation.machine import APPS, BASE, END_NS, PORTS, SETTLE_NS, TAPS, Machine, number_of
+from penstock_net.vswitch.simulation.steps import Step
+
+PROBES = 3  # frames of each pair of ports in the end
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run was like."""
+
+    seed: int
+    settings: dict[str, Any]
+    steps: list[Step]
+    digest: str  # of all that happened: the same for the same seed, settings and steps
+    simulated_ns: int
+    sent: int  # frames
+    came: int
+    lost: dict[str, int] = field(default_factory=dict)  # frames that have not come, by what counts them
+    failure: str = ""  # the law that did not hold
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.failure or 'all laws have held'}"]
+        if self.failure:
+            said = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
+            lines += [f"  settings: {said}", *(f"  {step}" for step in self.steps)]
+        return "\n".join(lines)
+
+
+def simulate(
+    seed: int,
+    duration: str | int = "100ms",
+    *,
+    steps: Sequence[Step] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Found:
+    """Run the whole switch in a simulated world.
+
+    seed      what is drawn: the steps and their times, the order in which threads run, addresses
+    duration  simulated time in which steps are drawn; a run goes on until all is quiet
+    steps, settings  these instead of those that are drawn
+    """
+    draw = random.Random(f"steps of {seed}")
+    drawn = known.draw_settings(draw)
+    chosen = drawn if settings is None else settings
+    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
+    machine, failure, counts = Machine(seed, chosen), "", dict[str, int]()
+    begin = machine.world.now
+    with machine:
+        try:
+            counts = _run(machine, plan)
+        except Broken as error:
+            failure = str(error)
+        except Exception as error:  # of the switch, in one of its threads, or in the calls that ask it
+            failure = f"{type(error).__name__}: {error}"
+    record = machine.record
+    record.note("end", sorted(counts.items()), failure)
+    passed, digest = machine.world.now - begin, record.events.hexdigest()
+    return Found(seed, chosen, plan, digest, passed, record.sent, record.came, counts, failure)
+
+
+def shorten(found: Found, most: int = 200) -> Found:
+    """A run with fewer steps that breaks a law, perhaps another one, by delta debugging in at most so many runs."""
+    best, size, runs = found, max(1, len(found.steps) // 2), 0
+    while size and runs < most:
+        at = 0
+        while at < len(best.steps) and runs < most:
+            fewer = best.steps[:at] + best.steps[at + size :]
+            again = simulate(found.seed, steps=fewer, settings=found.settings)
+            runs += 1
+            if again.failure:
+                best = again
+            else:
+                at += size
+        size //= 2
+    return best
+
+
+# ---- A run ----
+
+
+def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
+    """Broken: a law did not hold.  Frames that have not come, by what counts them."""
+    world, record = machine.world, machine.record
+    before = machine.inventory()
+    begin = world.now
+    for step in plan:
+        world.wait(begin + step.at)
+        record.note(*step)
+        known.do(machine, step)
+        _check(machine)
+    _quiet(machine)
+    _probe(machine)
+    counts = machine.counted()
+    record.account(counts)
+    _left(machine, before)
+    _end(machine)
+    return {reason: number for reason, number in counts.items() if number}
+
+
+def _check(machine: Machine) -> None:
+    machine.wait(0, lambda: True, "")
+    machine.record.check()
+    machine.check_counters()
+
+
+def _until(machine: Machine, ns: int) -> None:
+    """Let time pass, with the laws checked every 10 ms."""
+    end = machine.world.now + ns
+    while machine.world.now < end:
+        machine.world.wait(machine.world.now + 10 * MS)
+        _check(machine)
+
+
+def _answered(machine: Machine) -> None:
+    machine.wait(END_NS, lambda: not machine.open_requests, "a request has no answer")
+
+
+def _quiet(machine: Machine) -> None:
+    """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
+    _answered(machine)
+    machine.extra = []
+    for name in ("d", "v", "w"):
+        known.remove(machine, name)
+    _answered(machine)
+    known.undo(machine, "")
+    _answered(machine)
+    known.reload(machine, "", False)
+    _answered(machine)
+    for name in BASE:
+        if name in TAPS:
+            known.up(machine, name)
+        elif name in machine.apps and machine.apps[name].half:
+            machine.end_app(name, killed=True)
+        known.read_again(machine, name)
+        known.start(machine, name)
+    _until(machine, 2 * SETTLE_NS + BOUND_NS)
+    for name in BASE:
+        if wrong := machine.record.disturbed.get(number_of(name)):
+            raise Broken(f"port {name} is not as it was {BOUND_NS // MS} ms after the last fault: {', '.join(wrong)}")
+
+
+def _probe(machine: Machine) -> None:
+    """Frames of each port to each other one arrive."""
+    for name in BASE:
+        for target in BASE:
+            if target != name:
+                known.send(machine, name, target, PROBES, 60)
+    _until(machine, 3 * BOUND_NS)
+    for app in machine.apps.values():
+        if app.wanted:
+            raise Broken(f"application {app.name} cannot send what it wants to: {len(app.wanted)} frames")
+
+
+def _left(machine: Machine, before: dict[str, int]) -> None:
+    """What is there when all applications have ended is what was there before the first: descriptors, memory, addresses."""
+    for name in APPS:
+        machine.end_app(name, killed=False)
+    _until(machine, 3 * SETTLE_NS)
+    states = machine.call(lambda switch: {row["port"]: row["state"] for row in switch.ports()})
+    assert machine.daemon
+    for name in PORTS:
+        link = machine.link(name)
+        if name not in BASE and (name in states or link):
+            raise Broken(f"port {name} was removed, and is there")
+        if name in BASE and name in TAPS:
+            if states.get(name) != UP or link is None:
+                raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
+            wanted = {each.packed for each in devices.ip_addresses(machine.daemon.ports[name]["addresses"])}
+            has = set(link.addresses)
+            if has != wanted:
+                raise Broken(f"port {name} has other addresses than its interface: {sorted(has ^ wanted)}")
+    after = machine.inventory()
+    if after != before:
+        changed = {key: after.get(key, 0) - before.get(key, 0) for key in sorted({*after, *before})}
+        raise Broken(f"the switch has other descriptors than before: { {key: n for key, n in changed.items() if n} }")
+
+
+def _end(machine: Machine) -> None:
+    """The switch stops, and leaves nothing."""
+    machine.ask({"down": True})
+    machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
+    _answered(machine)
+    owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
+    taps = [name for name in TAPS if machine.link(name)]
+    if owned or taps or machine.world.paths:
+        raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {list(machine.world.paths)}")

@@ -1,0 +1,310 @@
+"""What is done to the machine: steps, each with its time, drawn from a seed.
+
+Any of them may be left out, so that a few can be found that break a law.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock_net.vswitch.simulation.laws import MS
+from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of, table_of
+from penstock_net.vswitch.world.simulated.netlink import Route
+
+SHOWN = ("ports", "losses", "events", "flows", "pauses", "counters", "balance", "settings", "changes", "detached")
+SIZES = (60, 60, 60, 200, 700, 1400)
+
+
+class Step(NamedTuple):
+    """Something that is done at a time, ns after the switch is up."""
+
+    at: int
+    what: str
+    to: str
+    numbers: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.at / MS:9.3f} ms  {self.what} {self.to} {' '.join(map(str, self.numbers))}".rstrip()
+
+
+# ---- Traffic ----
+
+
+def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
+    if name in machine.apps:
+        machine.apps[name].wanted.extend([(target, size)] * count)
+    elif name in TAPS:
+        machine.program_sends(name, target, number_of(target), count, size)
+
+
+# ---- Applications ----
+
+
+def start(machine: Machine, name: str) -> None:
+    machine.start_app(name)
+
+
+def end(machine: Machine, name: str) -> None:
+    machine.end_app(name, killed=False)
+
+
+def kill(machine: Machine, name: str) -> None:
+    machine.end_app(name, killed=True)
+
+
+def half(machine: Machine, name: str) -> None:
+    """It puts frames into its queues from now on and does not ring for them; nobody but itself is to blame."""
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "not there")
+        machine.apps[name].half = True
+
+
+def stop_reading(machine: Machine, name: str) -> None:
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "does not read")
+        machine.apps[name].most = 0
+
+
+def read_slowly(machine: Machine, name: str, most: int, pause_ns: int) -> None:
+    if name in machine.apps:
+        machine.record.disturb(number_of(name), "reads slowly")
+        machine.apps[name].most, machine.apps[name].pause_ns = most, pause_ns
+
+
+def read_again(machine: Machine, name: str) -> None:
+    if name in machine.apps:
+        machine.apps[name].most, machine.apps[name].pause_ns = 32, 0
+        for why in ("does not read", "reads slowly"):
+            machine.record.calm(number_of(name), why)
+
+
+# ---- Interfaces ----
+
+
+def down(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.disturb(number_of(name), "down")
+        link.set_up(False)
+
+
+def up(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        link.set_up(True)
+        _later(machine, lambda: machine.record.calm(number_of(name), "down"))
+
+
+def delete(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.disturb(number_of(name), "deleted")
+        machine.world.space.delete(link)
+
+
+def new_mac(machine: Machine, name: str) -> None:
+    if link := machine.link(name):
+        machine.record.shake(number_of(name))
+        link.set_mac(b"\6" + machine.world.random.randbytes(5))
+        _later(machine, lambda: machine.record.shake(number_of(name)))
+
+
+def unseen(machine: Machine, name: str, what: str) -> None:
+    """Something is done to an interface, and the reports of it are lost: the switch's sockets for them overrun."""
+    DO[what](machine, name)
+    for number, file in list(machine.world.table.files.items()):
+        if isinstance(file, Route) and file.groups and machine.world.table.owners[number] == machine.pid:
+            file.queue.clear()
+            file.overrun()
+
+
+def _later(machine: Machine, do: Callable[[], None]) -> None:
+    machine.world.at(machine.world.now + SETTLE_NS, do)
+
+
+# ---- Operators ----
+
+
+def set_(machine: Machine, name: str, key: str, value: Any) -> None:
+    machine.ask({"set": {key: value}})
+
+
+def readdress(machine: Machine, name: str, which: int) -> None:
+    """The port has its usual address, another one, or both."""
+    at = number_of(name)
+    machine.record.disturb(at, "other addresses")
+    wanted = [[address_of(name)], [address_of(name, True)], [address_of(name), address_of(name, True)]][which]
+    machine.ask({"set": {f"port.{name}.addresses": wanted}}, lambda _: machine.record.calm(at, "other addresses"))
+
+
+def undo(machine: Machine, name: str) -> None:
+    calm = _usual_addresses(machine)
+    machine.ask({"undo": True}, lambda _: calm())
+
+
+def reload(machine: Machine, name: str, with_extra: bool) -> None:
+    """The specification, perhaps with one port more; interfaces that were deleted are made again."""
+    machine.extra = ["w"] if with_extra else []
+    calm = _usual_addresses(machine)
+    if not with_extra:
+        machine.record.disturb(number_of("w"), "not there")
+
+    def then(answer: Any) -> None:
+        calm()
+        for tap in TAPS:
+            if (link := machine.link(tap)) and link.tap:
+                if link.up:
+                    machine.record.calm(number_of(tap), "down")
+                machine.record.calm(number_of(tap), "deleted")
+                machine.record.calm(number_of(tap), "not there")
+
+    machine.ask({"reload": machine.specification()}, then)
+
+
+def _usual_addresses(machine: Machine) -> Callable[[], None]:
+    """Ports get their usual addresses again; to be called when that is done."""
+    assert machine.daemon
+    ports = machine.daemon.ports
+    changed = [number_of(name) for name, port in ports.items() if port["addresses"] != [address_of(name)]]
+    for at in changed:
+        machine.record.disturb(at, "usual addresses")
+
+    def calm() -> None:
+        for at in changed:
+            machine.record.calm(at, "usual addresses")
+
+    return calm
+
+
+def add(machine: Machine, name: str) -> None:
+    at = number_of(name)
+
+    def then(answer: Any) -> None:
+        if isinstance(answer, dict) and name in TAPS:
+            for why in ("not there", "deleted", "down"):
+                machine.record.calm(at, why)
+
+    machine.ask({"port_add": [table_of(name)]}, then)
+
+
+def remove(machine: Machine, name: str, with_app: bool = True) -> None:
+    """with_app: it ends before; else the switch lets it go."""
+    machine.record.disturb(number_of(name), "not there")
+    if with_app:
+        machine.end_app(name, killed=False)
+    machine.ask({"port_del": [name]}, lambda _: machine.record.disturb(number_of(name), "not there"))
+
+
+def show(machine: Machine, name: str, what: str) -> None:
+    machine.ask({"show": what})
+
+
+DO: dict[str, Callable[..., None]] = {
+    "send": send,
+    "start": start,
+    "end": end,
+    "kill": kill,
+    "half": half,
+    "stop reading": stop_reading,
+    "read slowly": read_slowly,
+    "read again": read_again,
+    "down": down,
+    "up": up,
+    "delete": delete,
+    "new mac": new_mac,
+    "unseen": unseen,
+    "set": set_,
+    "readdress": readdress,
+    "undo": undo,
+    "reload": reload,
+    "add": add,
+    "remove": remove,
+    "show": show,
+}
+
+
+def do(machine: Machine, step: Step) -> None:
+    DO[step.what](machine, step.to, *step.numbers)
+
+
+# ---- Drawing ----
+
+
+def draw_settings(draw: random.Random) -> dict[str, Any]:
+    """Those of [switch]; small thresholds, so that there are many pauses."""
+    over = draw.choice((6_000, 12_000, 40_000))
+    return {
+        "mode": draw.choice(("backdraft", "backdraft", "dpfq")),
+        "flows": 2048,
+        "th_goal": over // 3,
+        "th_over": over,
+        "th_net": 3 * over,
+        "idle": draw.choice(("5ms", "100ms")),
+        "workers": draw.choice((1, 1, 2)),
+    }
+
+
+def draw_steps(draw: random.Random, until: int) -> list[Step]:
+    """Steps up to a time, in their order."""
+    at, found, troubles = 0, [Step(0, "start", name) for name in APPS[:3]], draw.choice((0.1, 0.3, 0.6))
+    while at < until:
+        at += draw.randrange(1, 4 * MS)
+        found += _some_traffic(draw, at)
+        if draw.random() < troubles:
+            trouble = _some_trouble(draw, at)
+            found += [*trouble, *_traffic_about(draw, trouble)]
+    return sorted(found, key=lambda step: step.at)
+
+
+def _some_traffic(draw: random.Random, at: int) -> list[Step]:
+    found = []
+    for _ in range(draw.randrange(4)):
+        name = draw.choice(PORTS if draw.random() < 0.3 else BASE)
+        target = draw.choice([each for each in (PORTS if draw.random() < 0.2 else BASE) if each != name])
+        found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(SIZES))))
+    return found
+
+
+def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
+    """Frames to a port while something is wrong with it, and to another one from the same sender; and after that."""
+    first, last = trouble[0].at, trouble[-1].at + draw.randrange(30 * MS)
+    name = next((step.to for step in trouble if step.to), draw.choice(BASE))
+    other, third = draw.sample([each for each in BASE if each != name], 2)
+    found = [Step(last, "send", name, (other, 4, 60)), Step(last, "send", other, (name, 4, 60))]
+    if draw.random() < 0.5:
+        found.append(Step(first + draw.randrange(MS), "send", other, (name, 60, draw.choice(SIZES))))
+        found.append(Step(first + draw.randrange(5 * MS), "send", other, (third, 4, 60)))
+    return found
+
+
+def _some_trouble(draw: random.Random, at: int) -> list[Step]:
+    """Something is done, and often undone after a while."""
+    app, tap, later = draw.choice(APPS), draw.choice(TAPS), at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS)))
+    cases: list[list[Step]] = [
+        [Step(at, "stop reading", app), Step(later, "read again", app)],
+        [Step(at, "stop reading", app), Step(at + draw.randrange(60 * MS), "read again", app)],
+        [
+            Step(at, "read slowly", app, (draw.randrange(1, 5), draw.randrange(100_000, 4 * MS))),
+            Step(later, "read again", app),
+        ],
+        [Step(at, "kill", app), Step(later, "start", app)],
+        [Step(at, "half", app), Step(later, "kill", app), Step(later + MS, "start", app)],
+        [Step(at, "end", app), Step(later, "start", app)],
+        [Step(at, "down", tap), Step(later, "up", tap)],
+        [Step(at, "delete", tap), Step(later, "reload", "", (draw.random() < 0.3,))],
+        [Step(at, "delete", tap), Step(later, "remove", tap), Step(later + draw.randrange(3 * MS), "add", tap)],
+        [Step(at, "new mac", tap)],
+        [Step(at, "unseen", tap, (draw.choice(("new mac", "down", "delete")),)), Step(later, "up", tap)],
+        [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
+        [Step(at, "set", "", ("idle", draw.choice(("2ms", "50ms"))))],
+        [Step(at, "readdress", draw.choice(PORTS), (draw.randrange(3),))],
+        [Step(at, "readdress", tap, (draw.randrange(3),))],
+        [Step(at, "undo", "")],
+        [Step(at, "reload", "", (draw.random() < 0.5,))],
+        [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
+        [Step(at, "remove", draw.choice("ddvvw"), (draw.random() < 0.5,))],
+        [Step(at, "show", "", (draw.choice(SHOWN),))],
+        [
+            Step(at, "add", "v"),
+            *(Step(later + draw.randrange(MS), "show", "", (what,)) for what in draw.sample(SHOWN, 4)),
+            Step(later, "remove", "v"),
+        ],
+    ]
+    return draw.choice(cases)

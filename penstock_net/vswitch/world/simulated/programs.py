@@ -1,0 +1,66 @@
+"""The program `ip`, as far as the switch starts it: links and addresses, one request a line."""
+
+import ipaddress
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from penstock_net.vswitch.world.simulated.links import Link
+
+if TYPE_CHECKING:
+    from penstock_net.vswitch.world.simulated.kernel import Simulated
+
+
+class Failed(Exception):
+    """What `ip` prints as its error."""
+
+
+def run(world: "Simulated", command: list[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """subprocess.run."""
+    lines = [command[1:]]
+    if command[1:2] == ["-batch"]:
+        lines = [line.split() for line in options["input"].splitlines()]
+    try:
+        for line in lines:
+            if line:
+                _do(world, line)
+    except Failed as error:
+        return subprocess.CompletedProcess(command, 1, "", f"{error}\n")
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+
+def _do(world: "Simulated", words: list[str]) -> None:
+    """Failed: as `ip` says it."""
+    match words:
+        case ["link", "set", name, *changes]:
+            _set(_named(world, name), changes)
+        case ["address", "replace", text, "dev", name, *_]:
+            found = ipaddress.ip_interface(text)
+            _named(world, name).add_address(found.ip.packed, found.network.prefixlen)
+        case ["address", "del", text, "dev", name]:
+            if not _named(world, name).remove_address(ipaddress.ip_interface(text).ip.packed):
+                raise Failed("RTNETLINK answers: Cannot assign requested address")
+        case ["route", "replace", _, "dev", name]:
+            _named(world, name)
+        case _:
+            raise Failed(f"not simulated: {' '.join(words)}")
+
+
+def _named(world: "Simulated", name: str) -> Link:
+    link = world.space.named(name)
+    if link is None:
+        raise Failed(f'Cannot find device "{name}"')
+    return link
+
+
+def _set(link: Link, words: list[str]) -> None:
+    """The kernel takes all changes of a line as one request; the state of an interface is the last of them."""
+    given = dict(zip(words[::2], words[1::2]))
+    if "mtu" in given:
+        link.mtu = int(given["mtu"])
+        link.change(link)
+    if "txqueuelen" in given:
+        link.set_queue(int(given["txqueuelen"]))
+    if "address" in given:
+        link.set_mac(bytes.fromhex(given["address"].replace(":", "")))
+    if words[-1] in ("up", "down"):
+        link.set_up(words[-1] == "up")

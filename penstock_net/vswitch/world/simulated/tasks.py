@@ -1,0 +1,312 @@
+"""Threads and processes of the simulated kernel: one runs at a time, until it waits, or asks the world and another one is drawn.
+
+Each is a thread of the interpreter that sleeps while it does not hold the turn. So the loops of the switch run as they are, and
+the order in which they run is the seed's: a turn ends only where the world is asked.
+"""
+
+import math
+import select
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.world.simulated.descriptors import File
+
+if TYPE_CHECKING:
+    from penstock_net.vswitch.world.simulated.kernel import Simulated
+
+NANO = 1_000_000_000
+FIRST_PID = 100
+YIELDS = 0.15  # of the calls that ask the world after which another task is drawn
+
+
+class Stuck(PenstockError):
+    """Somebody waits for what can never happen."""
+
+
+class Busy(PenstockError):
+    """The threads do more than they should have to do."""
+
+
+class Killed(BaseException):
+    """Raised in the tasks of a process that was killed."""
+
+
+class Task:
+    """A thread, or the first one of a process."""
+
+    def __init__(self, name: str, pid: int) -> None:
+        self.name, self.pid = name, pid
+        self.until: float = 0.0  # ready then
+        self.is_over: Callable[[], bool] = _never
+        self.killed = self.ended = False
+        self.thread: Thread | None = None
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class Process(File):
+    """A process; a descriptor of it becomes readable when it has ended."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid, self.ended_ = pid, False
+
+    def ready(self) -> int:
+        return select.EPOLLIN if self.ended_ else 0
+
+    def end(self) -> None:
+        self.ended_ = True
+        self.happened(select.EPOLLIN)
+
+
+def _never() -> bool:
+    return False
+
+
+class Tasks:
+    """All tasks; the first is the one in which the world was made."""
+
+    def __init__(self, world: "Simulated") -> None:
+        self.world = world
+        self.first = self.current = Task("first", FIRST_PID)
+        self.all = [self.first]
+        self.processes = {FIRST_PID: Process(FIRST_PID)}
+        self.failure: BaseException | None = None  # of a task, or of all
+        self.waits = self.most_waits = 0  # the latter: without limit
+
+    # ---- What is there ----
+
+    def process(self, name: str, run: Callable[[], object]) -> Task:
+        """Start a process."""
+        pid = max(self.processes) + 1
+        self.processes[pid] = Process(pid)
+        return self.start(name, run, pid)
+
+    def start(self, name: str, run: Callable[[], object], pid: int) -> Task:
+        """Start a thread of a process."""
+        task = Task(name, pid)
+        task.until = -1.0
+        self.all.append(task)
+        threading.Thread(target=self._run, args=(task, run), name=name, daemon=True).start()
+        return task
+
+    def _run(self, task: Task, run: Callable[[], object]) -> None:
+        task.turn.acquire()
+        try:
+            if not task.killed:
+                run()
+        except BaseException as error:
+            if not task.killed:
+                self._failed(error)
+        del run
+        task.ended = True
+        self.all.remove(task)
+        if not any(other.pid == task.pid for other in self.all):
+            self.end(task.pid)
+        self._pass_on(self._chosen())
+
+    def end(self, pid: int) -> None:
+        """A process has ended: what it had open is closed."""
+        if not self.processes[pid].ended_:
+            self.processes[pid].end()
+            self.world.table.close_of(pid)
+
+    def kill(self, pid: int) -> None:
+        """End a process where it is; its threads do nothing any more."""
+        for task in self.all:
+            task.killed |= task.pid == pid
+        self.end(pid)
+
+    # ---- Who runs ----
+
+    def wait(self, until: float, is_over: Callable[[], bool]) -> None:
+        """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come."""
+        task = self.current
+        task.until, task.is_over = until, is_over
+        self.waits += 1
+        if self.most_waits and self.waits > self.most_waits:
+            self.most_waits = 0
+            self._failed(Busy(f"the threads have waited {self.waits - 1} times, now {task.name}: one works without end"))
+        if len(self.all) > 1:
+            self.world.now += self.world.random.randrange(100, 1000)  # what it has done until now takes time
+        chosen = self._chosen()
+        if chosen is not task:
+            self._pass_on(chosen)
+            task.turn.acquire()
+        if task is self.first and self.failure:
+            error, self.failure = self.failure, None
+            raise error
+        if task.killed:
+            raise Killed
+
+    def maybe_pass(self) -> None:
+        """Let another task run, perhaps: where the world is asked for something that takes no time."""
+        if len(self.all) > 1 and not self.current.killed and self.world.random.random() < YIELDS:
+            self.wait(0.0, _never)
+
+    def _pass_on(self, chosen: Task) -> None:
+        self.current = chosen
+        chosen.turn.release()
+
+    def _failed(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.first.until = 0.0
+
+    def _chosen(self) -> Task:
+        """The task that runs next. If there is none, time passes."""
+        world = self.world
+        while True:
+            while world.planned and world.planned[0][0] <= world.now:
+                world.happen()
+            now = world.now
+            ready = [task for task in self.all if task.until <= now or task.killed or task.is_over()]
+            if len(ready) == 1:
+                return ready[0]
+            if ready:
+                return ready[world.random.randrange(len(ready))]
+            due = min(task.until for task in self.all)
+            if world.planned and world.planned[0][0] <= due:
+                world.happen()
+            elif math.isinf(due):
+                waiting = ", ".join(task.name for task in self.all)
+                self._failed(Stuck(f"a wait without an end, and nothing is planned: {waiting}"))
+            else:
+                world.now = max(now, math.ceil(due))
+
+
+# ---- The module `threading` ----
+
+
+class Lock:
+    """threading.Lock."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks, self.held = tasks, False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking:
+            self.tasks.maybe_pass()
+        if blocking and self.held:
+            end = math.inf if timeout < 0 else self.tasks.world.now + timeout * NANO
+            self.tasks.wait(end, lambda: not self.held)
+        if self.held:
+            return False
+        self.held = True
+        return True
+
+    def release(self) -> None:
+        if not self.held:
+            raise RuntimeError("release unlocked lock")
+        self.held = False
+
+    def locked(self) -> bool:
+        return self.held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+class Event:
+    """threading.Event."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks, self.is_set_ = tasks, False
+
+    def is_set(self) -> bool:
+        return self.is_set_
+
+    def set(self) -> None:
+        self.is_set_ = True
+
+    def clear(self) -> None:
+        self.is_set_ = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
+        self.tasks.wait(end, self.is_set)
+        return self.is_set_
+
+
+class Condition:
+    """threading.Condition."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks, self.lock = tasks, Lock(tasks)
+        self.waiting: list[list[bool]] = []
+
+    def __enter__(self) -> bool:
+        return self.lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        told = [False]
+        self.waiting.append(told)
+        self.lock.release()
+        end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
+        self.tasks.wait(end, lambda: told[0])
+        if not told[0]:
+            self.waiting.remove(told)
+        self.lock.acquire()
+        return told[0]
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
+        while not (found := predicate()):
+            left = (end - self.tasks.world.now) / NANO
+            if left <= 0:
+                break
+            self.wait(None if math.isinf(left) else left)
+        return found
+
+    def notify(self, count: int = 1) -> None:
+        for told in self.waiting[:count]:
+            told[0] = True
+        del self.waiting[:count]
+
+    def notify_all(self) -> None:
+        self.notify(len(self.waiting))
+
+
+class Thread:
+    """threading.Thread."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        target: Callable[..., object],
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        name: str = "thread",
+        daemon: bool = False,
+    ) -> None:
+        self.tasks, self.name, self.daemon = tasks, name, daemon
+        self.run: Callable[[], object] | None = lambda: target(*args, **(kwargs or {}))
+        self.task: Task | None = None
+
+    @property
+    def ident(self) -> int | None:
+        return id(self.task) if self.task else None
+
+    def start(self) -> None:
+        assert self.run
+        self.task, self.run = self.tasks.start(self.name, self.run, self.tasks.current.pid), None
+        self.task.thread = self
+
+    def is_alive(self) -> bool:
+        return self.task is not None and not self.task.ended
+
+    def join(self, timeout: float | None = None) -> None:
+        end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
+        self.tasks.wait(end, lambda: not self.is_alive())
+
+
+def current_thread(tasks: Tasks) -> Thread | None:
+    """threading.current_thread; None: it is the first of its process."""
+    return tasks.current.thread
