@@ -26,6 +26,7 @@ from penstock_net.advise.values import NO_HEADROOM, advised, not_simulated, now,
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
 from penstock_net.report.board import page
+from penstock_net.report.plots.what_ifs import figure_of
 from penstock_net.spec import load_spec
 from penstock_net.sweeps.what_ifs import simulate
 
@@ -457,3 +458,19 @@ def test_marking_after_pfc_does_not_stay():
     for row in tables["WRED_PROFILE"].values():
         row["green_max_threshold"] = "150000000"
     assert advise(switch_of(config, platform_of(config))).k_max == K_MAX
+
+
+@pytest.mark.parametrize(("marking", "labels"), [(None, {"as it is", "default"}), ("2000000", {"as it is"})])
+def test_a_point_has_one_ring(marking, labels, folder):
+    """What the switch has is not drawn as the default once more."""
+    tables = clean("Z9864f", 2)
+    for row in tables["WRED_PROFILE"].values():
+        row["green_max_threshold"] = marking or "150000000"
+    config = Config(tables)
+    advice = advise(switch_of(config, platform_of(config)))
+    cases, _ = what_ifs.cases(advice, replace(read_job(Path("job.toml")), fabric=None), config, ("ecn",))
+    values = dict.fromkeys(what_ifs.COLUMNS["ecn"], 1.0)
+    results = tuple(what_ifs.result(case, [values]) for case in cases)
+    figure = figure_of("ecn", what_ifs.WhatIfs(results, (), (1,), what_ifs.choose(list(results), advice)))
+    rings = {text.get_text() for text in figure.axes[0].get_legend().get_texts() if "P_max" not in text.get_text()}
+    assert rings == labels

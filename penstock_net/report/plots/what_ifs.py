@@ -82,10 +82,10 @@ def trade(made: WhatIfs) -> Figure:
             places = [(one.numbers[x_name].mean, one.numbers[y_name].mean) for one in own]
             axes.plot(*zip(*places), marker, color=colour, markersize=4, label=f"P_max {percent}")
         special = [(one, "as it is", RED) for one in results if one.case.settings == BEFORE]
-        if made.choice:
-            special.append((made.choice.default, made.choice.before.removeprefix("the "), GREY))
-            if made.choice.changed:
-                special.append((made.choice.chosen, "chosen", "black"))
+        if made.choice and not made.choice.has:
+            special.append((made.choice.default, "default", GREY))
+        if made.choice and made.choice.changed:
+            special.append((made.choice.chosen, "chosen", "black"))
         for one, label, colour in special:
             x, y = one.numbers[x_name], one.numbers[y_name]
             if math.isnan(x.mean) or math.isnan(y.mean):
