@@ -28,6 +28,7 @@ flow_state = {"cwnd": "int64", "rtt": "time", "last_dec_time": "time", "seq_no_a
 port_state = {"sm_token": "float64", "last_sm_time": "time", "pru_token": "int32"}
 port_counts = {"srcs": "SRC packets sent because of this port's queue"}
 port_records = {"pru_token": "tokens of PRU, packets", "sm_token": "supply, bytes"}
+fabric = {"each_acked": 1}
 scheme_state = {"full": "int64", "threshold": "int64", "supply": "int64", "largest": "int64"}
 parameters = {
     "cc_threshold": ("bytes", 0, "queue from which on SRCs are sent; 0 = two full packets (authors' scripts)"),

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from paper import bolt
 
 from penstock_net.composition import parse
+from penstock_net.errors import SpecError
 from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.simulate import simulate
 from penstock_net.topology import star
@@ -34,6 +35,7 @@ GAP, FULL, SRC = 80, 1059, 3
 BASE_RTT = star(hosts=2).base_rtt_ps()
 BDP = -(-BASE_RTT // GAP)
 MODEL = bolt.Parameters(BDP, BASE_RTT)
+GOLDEN = [52_662_560, 52_944_480]
 SLOW = 800  # ps per byte: a window of six packets
 
 
@@ -552,6 +554,22 @@ def test_any_number_of_threads_gives_the_same_results():
     assert acted(check_threads("bolt"))
     check_threads("bolt:ns3")
     check_threads("bolt+dqa", {"queues": 8})
+
+
+def test_golden_completion_times():
+    """Of the transcription too, which has them from every packet (above); ps."""
+    topo = star(hosts=16, buffer="100MB")
+    flows = flow_list(topo, [(1, 0, 300_000), (2, 0, 300_000)])
+    fct = (1000 * simulate(topo, flows, parse("bolt", {"pfc": False})).flows["fct_ns"]).round().cast(pl.Int64).to_list()
+    net = bolt.run(16, CASES["two to one"][0], MODEL)
+    last = {flow: max(at for at, _, f, *_ in net.sent if f == flow) for flow in (0, 1)}
+    assert fct == [last[flow] + FULL * GAP + 1_000_000 for flow in (0, 1)] == GOLDEN
+
+
+def test_acks_together_are_refused():
+    topo = star(hosts=3)
+    with pytest.raises(SpecError, match=r"host.ack_every = 2: bolt "):
+        simulate(topo, flow_list(topo, [(0, 1, 5000)]), "bolt", host=HostConfig(ack_every=2))
 
 
 def test_parts_and_presets():
