@@ -6,6 +6,7 @@ cdef enum:
     CONTROL = 2             # and up: one kind of control frame per scheme
     REDUCED = 18            # what a tree of switches reduces, and its sums
     KINDS = 19
+    ORDERED = 19            # ordered sets of link-level retry: between frames, for the other end of the link
     CONTROL_LANE = 0        # lanes: strict priority, not charged to the buffer; or queued with the data
     DATA_LANE = 1
     LAST = 1                # flags: carries the flow's last byte
@@ -35,6 +36,16 @@ cdef enum:
     GRANT = 4
     PART = 5
     SUM = 6
+    SET_ACK = 0             # and of ORDERED
+    SET_NACK = 1
+    SET_INIT = 2
+    SET_ECHO = 3
+    HELD = 4                # of Port.down: link-level retry sends frames again, or waits for acknowledgements
+    UNNUMBERED = -1         # out_port of a frame on a link with retry that is not protected, and of one that is thrown away
+    THROWN_AWAY = -2
+    BEST_EFFORT = 0         # what becomes of frames after a flush, until the other end has answered
+    BLOCK = 1
+    THROW_AWAY = 2
     LEVELS = 8              # strict priorities of flows; 0 is the highest
     MOST_LEVELS = 32        # of packets, whose schemes may set others
     CONTROL_SIZE = 64
@@ -48,6 +59,7 @@ cdef enum:
     TICK = 4
     FLOW_TIMER = 5
     LEAVES = 6
+    RETRY = 6               # one more, where links have retry
     DROP_BUFFER = 0         # reasons of drops
     DROP_ADMISSION = 1
     DROP_LOSS = 2

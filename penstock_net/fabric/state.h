@@ -144,6 +144,12 @@ static inline void swap_packets(void *a, void *b, long size) {
   swap_bytes((char *)a + SWAP_NEXT + sizeof(void *), (char *)b + SWAP_NEXT + sizeof(void *), (size_t)size - SWAP_NEXT - sizeof(void *));
 }
 
+/* Copy what a packet holds, but not its place in a list. */
+static inline void copy_packet(void *to, void *from, long size) {
+  memcpy(to, from, SWAP_NEXT);
+  memcpy((char *)to + SWAP_NEXT + sizeof(void *), (char *)from + SWAP_NEXT + sizeof(void *), (size_t)size - SWAP_NEXT - sizeof(void *));
+}
+
 /* Macros take the variable itself, so callers need no address-of. */
 #define load_relaxed(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define load_acquire(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)

@@ -43,6 +43,7 @@ cdef struct Ring:
 
 ctypedef struct Host
 ctypedef struct Held        # see answers.pxd
+ctypedef struct Llr         # see llr_state.pxd
 
 ctypedef struct Port:       # every packet needs the first three cache lines, few need the others
     int64_t free_at, delay
@@ -92,6 +93,7 @@ ctypedef struct Port:       # every packet needs the first three cache lines, fe
     int32_t head_bytes, complete # bytes of it; of a cut-through switch: so many of in_head are due when their last bit arrives
     double ps_per_byte, peer_ps_per_byte # of this direction of the link, of the other one
     int64_t storms, restored  # times that a watchdog ended a pause here, that pauses were obeyed again
+    Llr* llr                # link-level retry; NULL: its link has none
 
 cdef struct Outbox:
     Packet* head
@@ -441,7 +443,7 @@ ctypedef struct World:
     Ranking* rankings       # by port; NULL: no scheme ranks packets
     Recorded* counted       # counts of flows, kept when a flow finishes
     Recorded* recorded      # fields that are recorded at each sample
-    int64_t counted_count, recorded_count
+    int64_t counted_count, recorded_count, retries # retries: whether links may have retry
     int64_t print_limit     # lines that schemes print which are kept
 
 cdef extern from "state.h" nogil:
@@ -467,6 +469,7 @@ cdef extern from "state.h" nogil:
     void clear(void* p, long size)
     double number_in(void* thing, long area, long at, int kind)
     void swap_packets(Packet* a, Packet* b, long size)
+    void copy_packet(Packet* to, Packet* pkt, long size)
     long at(long index, long count, const char* what)
     int32_t load_relaxed(int32_t x)
     int32_t load_acquire(int32_t x)
@@ -484,8 +487,8 @@ cdef extern from "state.h" nogil:
     int64_t whole(double x)
     int32_t hash31(int64_t number, int64_t seed)
     int32_t pick(int32_t hash, int32_t seed, int32_t n)
-
 include "answers.pxd"        # acknowledgements of several packets
+include "llr_state.pxd"
 
 # Element of a table, by reference.
 cdef inline Port* port_at(Node* node, int slot) noexcept nogil:
@@ -593,5 +596,4 @@ cdef inline Ops* switch_ops(World* world) noexcept nogil:
     return &world.switch_ops
 cdef inline Ops* plain_ops(World* world) noexcept nogil:
     return &world.plain_ops
-
 include "words.pxd"

@@ -3,6 +3,7 @@ from penstock_net.fabric.line_inline cimport arm, disarm, has_queue, kick, send,
 from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, set_event, unlist_first
 from penstock_net.fabric.ranking cimport is_ranked, lead, rank_tail, withdraw
+from penstock_net.fabric.retry cimport hold
 from penstock_net.fabric.routing_inline cimport tabulated_group
 from penstock_net.fabric.sampling cimport trace
 from penstock_net.fabric.state cimport *

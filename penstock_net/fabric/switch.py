@@ -17,6 +17,7 @@ if not cython.compiled:
         unlist_first,
     )
     from penstock_net.fabric.ranking import is_ranked, lead, rank_tail, withdraw
+    from penstock_net.fabric.retry import hold
     from penstock_net.fabric.routing import tabulated_group
     from penstock_net.fabric.sampling import trace
     from penstock_net.fabric.state import (
@@ -389,7 +390,7 @@ def may_transmit(port):
 def transmit(node, port):
     """A port's line is free: send from the control lane, else the next data packet."""
     if port.down:
-        disarm(node, port)
+        hold(node, port)
         return
     armed = port.armed
     port.armed = 1  # so that what a hook enqueues here does not start another transmission

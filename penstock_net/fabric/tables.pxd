@@ -1,6 +1,6 @@
 """Memory of the core: tables of structs, all zero, and the bytes of a struct."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from penstock_net.fabric.state cimport Arena, Backlog, Flow, FlowRing, Held, Host, Incoming, Keyed, Node, Outbox, Packet, Port, Queue, Ranked, Ranking, Ring, Sink, Worker, World, zeroed, zeroed_later
+from penstock_net.fabric.state cimport Arena, Backlog, Flow, FlowRing, Held, Host, Incoming, Keyed, Llr, Node, Outbox, Packet, Port, Queue, Ranked, Ranking, Ring, Sink, Worker, World, zeroed, zeroed_later
 
 cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
 cdef inline Packet** new_packet_refs(Arena* arena, long n) noexcept nogil: return <Packet**>zeroed(arena, n, sizeof(Packet*))
@@ -8,6 +8,7 @@ cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: r
 cdef inline Ring* new_rings(Arena* arena, long n) noexcept nogil: return <Ring*>zeroed_later(arena, n, sizeof(Ring))
 cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
 cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed_later(arena, n, sizeof(Outbox))
+cdef inline Llr* new_llr(Arena* arena) noexcept nogil: return <Llr*>zeroed(arena, 1, sizeof(Llr))
 cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
 cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
 cdef inline Ranking* new_rankings(Arena* arena, long n) noexcept nogil: return <Ranking*>zeroed_later(arena, n, sizeof(Ranking))

@@ -1,3 +1,4 @@
+from penstock_net.fabric.llr cimport protect
 from penstock_net.fabric.state cimport *
 
 cdef void note_mail(Worker* worker, int number) noexcept nogil

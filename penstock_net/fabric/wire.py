@@ -3,6 +3,7 @@
 import cython
 
 if not cython.compiled:
+    from penstock_net.fabric.llr import protect
     from penstock_net.fabric.state import ACK, NO_PACKET, bit, outbox_at
 
 
@@ -80,7 +81,9 @@ def time_on_wire(node, port, pkt):
 
 
 def send_uneven(node, port, pkt):
-    """Transmit a packet that takes no whole picoseconds per byte, or to a switch that cuts through, or in whole grains."""
+    """Transmit a packet of no whole picoseconds per byte, to a switch that cuts through, in whole grains, or with retry."""
+    if port.llr:
+        protect(node, port, pkt)
     took = time_on_wire(node, port, pkt)
     port.free_at = node.now + took
     pkt.time = port.free_at + port.delay - ahead(port, pkt, took)

@@ -308,6 +308,26 @@ _FRAMES: dict[str, list[Column]] = {
             "ttft_without_network_ns", "Float64", "ns", "the same if messages took no time: queue, prefill and first_step only"
         ),
     ],
+    "llr": [
+        Column("node", "Int32", "node", "host or switch at this end of the link"),
+        Column("port", "Int32", "", "number of the port within the node"),
+        Column("peer", "Int32", "node", "node at the other end"),
+        Column("tx_ok", "Int64", "frames", "protected frames sent from here, each counted once"),
+        Column("tx_replay", "Int64", "frames", "those sent again"),
+        Column("tx_discard", "Int64", "frames", "thrown away after a flush, before the other end had answered"),
+        Column("rx_ok", "Int64", "frames", "passed on: the expected ones"),
+        Column("rx_bad", "Int64", "frames", "damaged on the wire to here"),
+        Column("rx_missing_seq", "Int64", "frames", "thrown away since one before them was missing"),
+        Column("rx_duplicate_seq", "Int64", "frames", "thrown away since they had been passed on before"),
+        Column("rx_replay", "Int64", "times", "times that the other end began to send again"),
+        Column("ack_tx", "Int64", "sets", "acknowledgements sent from here"),
+        Column("ack_rx", "Int64", "sets", "acknowledgements received here"),
+        Column("nack_tx", "Int64", "sets", "times that frames were asked for again from here"),
+        Column("nack_rx", "Int64", "sets", "times that they were asked for here"),
+        Column("timeouts", "Int64", "times", "times that nothing had been acknowledged for too long, and all was sent again"),
+        Column("flushes", "Int64", "times", "times that it gave up"),
+        Column("max_kept_bytes", "Int64", "B", "largest number of bytes that waited for an acknowledgement"),
+    ],
     "nodes": [
         Column("node", "Int32", "node", "number of the host or switch"),
         Column("name", "String", "", "its name"),
@@ -378,6 +398,7 @@ FILES = {
     "ranks": "a row per rank and iteration; when the workload has such",
     "requests": "a row per request to a served model; when a [[workload]] has kind inference",
     "open_loop": "a row per open-loop flow; when the workload has such",
+    "llr": "a row per port of a link with link-level retry; when the topology has llr",
     "nodes": "a row per node, in the order of their numbers",
 }
 

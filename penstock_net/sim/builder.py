@@ -59,9 +59,18 @@ def build(settings: Settings, composition: Composition, ahead: Lookahead | None 
     given["flow_limit"] = min(given["flow_limit"], SLOTS // given["flow_parts"])
     given |= {"counted": counted(composition), "recorded": recorded(composition) if settings.measure.records else NOTHING}
     sim = Simulation(network(settings, composition, ahead), given, composition)
+    if settings.topo.llr is not None:
+        numbers_of = settings.topo.llr.numbers(settings.host.mtu + settings.host.header)
+        sim.retry(ends(settings.topo, settings.topo.retry_links), int(settings.topo.llr.on), numbers_of)
     check_headroom(settings, composition, sim)
     check_reserved(settings, composition, sim)
     return sim
+
+
+def ends(topo: Topology, links: Any) -> list[tuple[int, int]]:
+    """(node, port) of both ends of links, given by their indices."""
+    found = topo.links[links]
+    return [(int(node), int(port)) for end in "ab" for node, port in zip(found[end], found[f"port_{end}"])]
 
 
 def at_all_rates(settings: Settings, composition: Composition) -> Simulation:
@@ -282,6 +291,7 @@ def network(settings: Settings, composition: Composition, ahead: Lookahead) -> d
         "groups": [*topo.group[topo.host_switches - topo.hosts].tolist(), *topo.group.tolist()],
         "clocks": clocks(settings).tolist(),
         "plain": settings.plain_switches.tolist(),
+        "retries": int(topo.llr is not None),
         "cut_through": [0] * topo.hosts + topo.headers.tolist(),
         "workers": [(agenda.above, agenda.steps, agenda.numbers) for agenda in ahead.agendas],
         "routes": route_tables(routes_of(topo, composition)),

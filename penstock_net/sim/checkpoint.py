@@ -46,7 +46,8 @@ KEPT: dict[str, set[str]] = {
     "Sink": {"incoming"},
     "Incoming": {"before", "after"},
     "Flow": {"next", "previous_active", "next_active", "nic"},
-    "Port": {"control_head", "control_tail", "in_head", "in_tail", "queues", "rings", "queueing_delay", "flow_samples"},
+    "Port": {"control_head", "control_tail", "in_head", "in_tail", "queues", "rings", "queueing_delay", "flow_samples", "llr"},
+    "Llr": {"head", "tail", "again"},
     "Host": {
         *("rings", "paced", "ranked", "timers", "active", "sinks", "finished", "parked", "queue_flows", "free_queue"),
         *("rings_of_bits", "free_ring", "ranking", "held", "leaving_head", "leaving_tail"),
@@ -110,7 +111,18 @@ REBUILT: dict[str, set[str]] = {
         ),
     },
 }
-WALKED = ("Packet", "Packet", "Port", "Queue", "Flow", "Node", "Incoming", "Host", "Sink")  # as OF_PACKET ... in core/stream.pxd
+WALKED = (
+    "Packet",
+    "Packet",
+    "Port",
+    "Queue",
+    "Flow",
+    "Node",
+    "Incoming",
+    "Host",
+    "Sink",
+    "Llr",
+)  # as OF_PACKET ... in core/stream.pxd
 OWNERS = ("packet", "frame", "port", "queue", "flow", "node", "incoming")  # of the first of them, whose structs schemes extend
 
 # Attributes of the runner of simulate.py: those in a checkpoint, and those that are made anew.

@@ -23,6 +23,7 @@ from penstock_net.results.run import Run, peak_memory
 from penstock_net.results.samples import Grid, Samples
 from penstock_net.results.steps import job_names, step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
+from penstock_net.sim import retried
 from penstock_net.sim.critical import add_waits
 from penstock_net.sim.deadlock import Deadlock
 from penstock_net.sim.decided import by_timeouts, overrun, slow_steps
@@ -73,6 +74,7 @@ class Outcome:
     short            warnings of headroom that is less than what its links need
     opened           what became of open-loop flows; None: there are none
     counts           what schemes have counted
+    llr              what links with retry have counted, see `retried`
     """
 
     settings: Settings
@@ -94,6 +96,7 @@ class Outcome:
     short: list[str]
     opened: OpenLoop | None
     counts: Counts
+    llr: np.ndarray
 
     @classmethod
     def of(
@@ -140,6 +143,7 @@ class Outcome:
             too_little(sim, settings.topo, composition),
             OpenLoop.of(starts, state),
             Counts.of(composition, sim),
+            retried.read(sim, final.ports),
         )
 
     @cached_property
@@ -168,6 +172,8 @@ def _run(outcome: Outcome) -> Run:
     if not records_of(outcome.composition):
         logs.pop("records", None)
     frames: dict[str, Any] = {"ports": port_frame(outcome), "nodes": node_frame(outcome)}
+    if len(outcome.llr):
+        frames["llr"] = retried.frame(outcome.llr)
     if measure.queueing:
         frames["queueing"] = queueing_frame(outcome)
     if outcome.opened:

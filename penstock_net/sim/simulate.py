@@ -23,7 +23,7 @@ from penstock_net.progress import shown
 from penstock_net.results.columns import PER_FLOW
 from penstock_net.results.run import Run
 from penstock_net.sim import deadlock, results
-from penstock_net.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables, routes_of
+from penstock_net.sim.builder import ACTIVE_AT_ONCE, build, compose, ends, route_tables, routes_of
 from penstock_net.sim.checkpoint import Checkpoint, Keeper
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.sim.layouts import DROPS, NO_ROUTE, NO_SUCH, SCHEME_FAULT, TOO_MANY_FLOWS
@@ -376,6 +376,8 @@ class Runner:
                 if change.node in (None, node):
                     end = int(node), int(port)
                     self.sent_at_changes.setdefault(end, []).append(self.sim.tx_bytes(*end))
+        if change.llr is not None:
+            self.sim.retry(ends(self.settings.topo, [change.link]), int(change.llr))
         state = -1 if change.up is None else self.links.state(change.link)
         self.set_link(change.time_ps, change.link, state, change.ps_per_byte or 0.0, -1 if change.node is None else change.node)
 

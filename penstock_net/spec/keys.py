@@ -23,6 +23,7 @@ from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.cutthrough import MOST as MOST_HEADER
 from penstock_net.topology.graph import MAX_HOSTS
+from penstock_net.topology.llr import MOST_FRAMES, MOST_REPLAYS, ON_FLUSH, Llr
 from penstock_net.topology.parts import LINK_KEYS, NODE_KEYS, NODE_KINDS
 from penstock_net.topology.schedule import CHANGE_KEYS, ON_DOWN
 from penstock_net.topology.servers import KEYS as RECEIVER_KEYS
@@ -141,6 +142,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "kind": Key("text", "one of the kinds below; not needed with `file`"),
         "file": Key("file", "a graph: GraphML, an edge list, CSV, or a topology of another simulator; relative to the spec"),
         "loss": Key("float", "probability that a link loses a frame, each direction; links within a server lose none", "0..<1"),
+        "llr": Key("table", "link-level retry: links that send lost frames again themselves; those within servers do not"),
         "changes": Key("tables", "links and switches that fail or come back, links that change their rate"),
         "vswitches": Key("table", "a virtual switch in every server, with applications behind it"),
         "receivers": Key("tables", "applications that take packets at their own speed"),
@@ -232,6 +234,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "switch": Key("text", "a switch, instead of a link: all its links, and what it stores"),
         "up": Key("bool", "`false`: the link or switch fails; `true`: it is back"),
         "rate": Key("rate", "its rate from then on; with `night` from when it is up again", "> 0"),
+        "llr": Key("bool", "frames sent from then on are protected by link-level retry, or not"),
         "of": Key("text", "the rate is only of what this end sends"),
         "on_down": Key(
             f"choice {' '.join(ON_DOWN)}",
@@ -458,6 +461,18 @@ KEYS: dict[str, dict[str, Key]] = {
         "buffer": Key("size", "buffer of a switch; without it that of [topology]", ">= 0"),
         "cut_through": Key("bool", "a switch forwards a packet when its header has arrived; default false"),
     },
+    "llr": {
+        "on": Key("bool"),
+        "frames": Key("int", range=f"1..{MOST_FRAMES}"),
+        "bytes": Key("size", range=">= 0"),
+        "timeout": Key("time", range=">= 0"),
+        "spacing": Key("size", range=">= 0"),
+        "replays": Key("int", range=f"0..{MOST_REPLAYS}"),
+        "on_flush": Key(f"choice {' '.join(ON_FLUSH)}"),
+        "silent": Key("bool"),
+        "ack_loss": Key("float", range="0..1"),
+        "unseen": Key("float", range="0..1"),
+    },
     "measure": {
         "window": Key("text"),
         "warmup": Key("time", range=">= 0"),
@@ -555,6 +570,7 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
         keys = arguments(builder)
         found[f"topology.{kind}"] = {k: v for k, v in keys.items() if k != "path"}, {}
     found["changes"] = columns(CHANGE_KEYS, ("time",)), {}
+    found["llr"] = {f.name: as_toml(f.default) for f in dataclasses.fields(Llr)}, described(Llr)
     found["vswitches"] = {k: v for k, v in arguments(behind_vswitches).items() if k != "topo"}, {}
     found["receivers"] = columns(RECEIVER_KEYS, ("host",)), {}
     found["trace"] = columns(TRACE_COLUMNS, TRACE_COLUMNS), {}

@@ -38,7 +38,7 @@ __all__ = [
 __all__ += shapes.__all__
 
 KINDS: dict[str, Callable[..., Topology]] = {name: getattr(shapes, name) for name in shapes.__all__} | {"file": from_file}
-COMMON = ("loss", "changes", "vswitches", "receivers", "cut_through", "cut_through_header")  # keys of every kind
+COMMON = ("loss", "llr", "changes", "vswitches", "receivers", "cut_through", "cut_through_header")  # keys of every kind
 
 
 def build(params: Mapping[str, Any]) -> Topology:
@@ -68,6 +68,8 @@ def build(params: Mapping[str, Any]) -> Topology:
     topo = topo if cut == (None, None) else topo.with_cut_through(*cut)
     if common.get("loss") is not None:
         topo = topo.with_loss(common["loss"])
+    if common.get("llr") is not None:
+        topo = topo.with_llr(**as_table(common["llr"], "llr", "llr = {on = true}"))
     receivers = as_tables(common.get("receivers", ()), "receivers", f"[{RECEIVER_EXAMPLE}]")
     topo = with_receivers(topo, receivers) if receivers else topo
     changes = as_tables(common.get("changes", ()), "changes", f"[{CHANGE_EXAMPLE}]")

@@ -16,7 +16,7 @@ SWITCH_EXAMPLE = '{time = "1ms", switch = "spine1", up = false}'
 
 
 class LinkChange(NamedTuple):
-    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends.
+    """From `time_ps` on, `link` is up or down, has another rate, or retries; None: as before. `node`: only what that end sends.
 
     hold   a link that goes down is dark: it keeps its routes, packets for it wait, and what is on the wire arrives
     """
@@ -27,6 +27,7 @@ class LinkChange(NamedTuple):
     ps_per_byte: float | None = None
     node: int | None = None
     hold: bool = False
+    llr: bool | None = None
 
     @property
     def fails(self) -> bool:
@@ -144,8 +145,10 @@ def check_change(change: Change, links: np.ndarray, hosts: int, names: tuple[str
         return
     if not 0 <= change.link < len(links):
         raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(links) - 1}")
-    if change.up is None and change.ps_per_byte is None:
-        raise SpecError("nothing changes", path="changes", remedy="give up = true or false, or a rate")
+    if change.up is None and change.ps_per_byte is None and change.llr is None:
+        raise SpecError("nothing changes", path="changes", remedy="give up = true or false, a rate, or llr = true or false")
+    if change.llr is not None:
+        boolean(change.llr, "changes.llr")
     if change.up is not None:
         boolean(change.up, "changes.up")
     if change.hold and change.up is not False:

@@ -25,6 +25,7 @@ from penstock_net.topology.changes import (
     nights,
 )
 from penstock_net.topology.clock import CLOCKS
+from penstock_net.topology.llr import Llr
 from penstock_net.topology.routes import (
     Fabric,
     LoneFlows,
@@ -70,6 +71,7 @@ class Topology:
     group         int32 per switch: paths take as few links between groups as they can; without it all are in one
     label         int8 per link, for schemes: twice the dimension that it is in; plus 1: it joins two groups, or closes a ring
     headers       int64 per switch: bytes of a packet after which it may forward it (virtual cut-through); 0: all of it
+    llr           link-level retry of all links but those within a server; None: they have none
     """
 
     kind: str
@@ -84,6 +86,7 @@ class Topology:
     group: Any = ()
     label: Any = ()
     headers: Any = ()
+    llr: Llr | None = None
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -309,6 +312,16 @@ class Topology:
         links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
         return replace(self, links=links, params={**self.params, "loss": loss})
 
+    def with_llr(self, **llr: Any) -> "Topology":
+        """With links that send lost frames again themselves (`Llr` has the keys): all but those within a server.  SpecError."""
+        return replace(self, llr=Llr.read(llr), params={**self.params, "llr": dict(llr)})
+
+    @property
+    def retry_links(self) -> np.ndarray:
+        """The indices of the links with link-level retry, be it on or off."""
+        within = (self.tier[self.links["a"]] == 0) & (self.tier[self.links["b"]] == 0)
+        return np.flatnonzero(~within & (self.llr is not None))
+
     def with_cut_through(self, switches: Any = True, header: str | int | None = None) -> "Topology":
         """With switches that forward a packet after the first `header` bytes ("64B"), if nothing is in its way: all but those
         within servers (True), those of some names (["spine*"]), none (False), or those that do already (None).  SpecError."""
@@ -408,7 +421,7 @@ class Topology:
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.kind, self.hosts, self.switches, self.links, self.buffer_bytes, self.names, self.tier)
-        return Topology, (*fields, self.params, self.changes, self.group, self.label, self.headers)
+        return Topology, (*fields, self.params, self.changes, self.group, self.label, self.headers, self.llr)
 
     def __repr__(self) -> str:
         return f"<Topology {self.kind}: {self.hosts} hosts, {self.switches} switches, {len(self.links)} links>"
@@ -435,6 +448,8 @@ class Topology:
         lines.append(f"base RTT      {format_time(self.base_rtt_ps())} (1000 B of payload there, an ACK back)")
         if self.links["loss"].any():
             lines.append(f"loss          up to {self.links['loss'].max():g} per frame and link")
+        if self.llr is not None:
+            lines.append(f"llr           {len(self.retry_links)} links retry, {'on' if self.llr.on else 'off'} at first")
         if self.changes:
             lines.append(f"changes       {len(self.changes)}, the first at {format_time(self.changes[0].time_ps)}")
             lines += nights(self.changes, self.links, self.names)
@@ -470,7 +485,8 @@ class Topology:
 
     @cached_property
     def _key(self) -> str:
-        digest = hashlib.sha256(repr((self.hosts, self.switches, self.names, self.changes)).encode())
+        what = (self.hosts, self.switches, self.names, self.changes, *([self.llr] if self.llr else []))
+        digest = hashlib.sha256(repr(what).encode())
         more = [array for array in (self.group, self.label, self.headers) if array.any()]
         for array in (self.links, self.buffer_bytes, self.tier, *more):
             digest.update(array.tobytes())
@@ -544,7 +560,16 @@ def _check_degrees(topo: Topology) -> None:
 
 
 def _check_changes(topo: Topology) -> None:
+    if topo.llr is not None and topo.headers.any():
+        rule = "a switch that cuts through has sent a frame on before it can know that it must come again"
+        raise SpecError(rule, path="llr", remedy="leave out cut_through, or llr")
+    retry = set(topo.retry_links.tolist())
     for change in topo.changes:
+        if isinstance(change, LinkChange) and change.llr is not None and change.link not in retry:
+            rule = (
+                f"{topo.names[topo.links['a'][change.link]]} - {topo.names[topo.links['b'][change.link]]} has no link-level retry"
+            )
+            raise SpecError(rule, path="changes.llr", value=change.llr, remedy="give the network llr = {on = false}")
         check_change(change, topo.links, topo.hosts, topo.names)
     check_order(topo.changes, topo.names)
 

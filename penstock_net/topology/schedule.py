@@ -18,7 +18,7 @@ from penstock_net.topology.changes import (
 )
 from penstock_net.units import bits_per_second, format_time, ps_per_byte
 
-CHANGE_KEYS = ("time", "a", "b", "parallel", "switch", "up", "rate", "of", "on_down", "night", "every", "until")
+CHANGE_KEYS = ("time", "a", "b", "parallel", "switch", "up", "rate", "llr", "of", "on_down", "night", "every", "until")
 ON_DOWN = ("drop", "hold")
 
 
@@ -45,6 +45,8 @@ def written(topo: Any, change: Change) -> dict[str, Any]:
         table["up"] = change.up
     if change.ps_per_byte:
         table["rate"] = f"{bits_per_second(change.ps_per_byte)}bps"
+    if change.llr is not None:
+        table["llr"] = change.llr
     if change.node is not None:
         table["of"] = topo.names[change.node]
     if change.hold:
@@ -71,6 +73,8 @@ def _as_given(topo: Any, table: Mapping[str, Any], once: list[Change]) -> dict[s
         out["up"] = table["up"]
     if "rate" in table:
         out["rate"] = f"{bits_per_second(ps_per_byte(table['rate'], 'rate'))}bps"
+    if "llr" in table:
+        out["llr"] = table["llr"]
     if "of" in table:
         out["of"] = topo.names[topo.node(table["of"])]
     if "on_down" in table:
@@ -88,13 +92,14 @@ def _of_link(topo: Any, table: Mapping[str, Any]) -> list[Change]:
     node = topo.node(table["of"]) if "of" in table else None
     up = boolean(table["up"], "up") if table.get("up") is not None else None
     parallel = whole(table["parallel"], "parallel", 0) if "parallel" in table else None
+    llr = boolean(table["llr"], "llr") if table.get("llr") is not None else None
     link, night = topo.link(table["a"], table["b"], parallel), _night(table, up)
     hold = _is_held(table, night is not None or up is False)
     if night is None:
-        return [LinkChange(time, link, up, rate, node, hold)]
+        return [LinkChange(time, link, up, rate, node, hold, llr)]
     if node is not None:
         raise SpecError("is of one direction, and a night is of both", path="of", value=table["of"], remedy="remove one of them")
-    return [LinkChange(time, link, False, hold=hold), LinkChange(time + night, link, True, rate)]
+    return [LinkChange(time, link, False, hold=hold), LinkChange(time + night, link, True, rate, llr=llr)]
 
 
 def _of_switch(topo: Any, table: Mapping[str, Any]) -> list[Change]:
@@ -102,7 +107,7 @@ def _of_switch(topo: Any, table: Mapping[str, Any]) -> list[Change]:
     for key in ("time",) if "night" in table else ("time", "up"):
         if key not in table:
             raise SpecError("is missing", path=key, remedy=f"write for example {SWITCH_EXAMPLE}")
-    more = [key for key in table if key in ("a", "b", "parallel", "rate", "of")]
+    more = [key for key in table if key in ("a", "b", "parallel", "rate", "llr", "of")]
     if more:
         raise SpecError("is of a link, and this is a switch", path=more[0], remedy="remove it, or switch")
     with inside("switch"):

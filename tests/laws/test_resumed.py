@@ -91,6 +91,17 @@ def test_scenarios(run, name):
         equal(whole, again, f"{name}, {interruptions}, then {threads} threads")
 
 
+@pytest.mark.parametrize("windows", [5, 9, 14])
+def test_links_that_retry(run, windows):
+    """What they keep, and send again just then, is in the checkpoint."""
+    topo = leaf_spine(hosts=8, tors=2, spines=2, buffer="1MB").with_loss(0.1).with_llr(replays=3)
+    flows = flow_list(topo, [(i, 0, "40KB", "0us") for i in range(1, 8)] + [(0, 5, "40KB")])
+    whole = simulate(topo, flows, "bfc", **SETTINGS)
+    again, stopped = run(topo, flows, "bfc", [(windows, 1), (5, 3)], threads=2, **SETTINGS)
+    assert stopped == 2 and whole.frame("llr")["tx_replay"].sum() > 100
+    equal(whole, again, windows)
+
+
 @pytest.mark.parametrize(
     "name", ["few and apart", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("bfc", "changes"))]
 )

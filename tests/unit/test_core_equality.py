@@ -257,6 +257,25 @@ def test_interpreted_equals_compiled_on_any_threads(interpreted, scheme, paramet
     assert interpreted(cases) == json.loads(json.dumps(compiled))
 
 
+@pytest.mark.parametrize("scheme", ["bfc", "hpcc", "ndp", "pfabric", "cbfc"])
+def test_with_links_that_retry(interpreted, scheme):
+    """While frames are kept, sent again, and given up; links fail, are dark, and retry no more."""
+    link = {"a": "tor0", "b": "spine1"}
+    changes = [
+        {"time": "8us", **link, "night": "5us", "on_down": "hold"},
+        {"time": "18us", "a": "tor1", "b": "spine0", "up": False},
+        {"time": "25us", **link, "llr": False},
+        {"time": "30us", "a": "tor1", "b": "spine0", "up": True},
+        {"time": "35us", **link, "llr": True},
+    ]
+    topology = {**SMALL, "loss": 0.03, "llr": {"replays": 2, "unseen": 0.2, "ack_loss": 0.1}, "changes": changes}
+    case = {"topology": topology, "flows": traffic(0.2), "scheme": scheme, "host": {"rto": "200us"}}
+    compiled = run_case(case)
+    assert compiled.frame("llr")["tx_replay"].sum() > 100 and compiled.frame("llr")["timeouts"].sum() > 0
+    assert digest(compiled) == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(digest(compiled)))]
+
+
 FAILING = ["fifo", "bfc", "pfc", "cbfc", "floodgate", "pfc_tagged", "pfabric", "ideal_fq+srf", "hpcc+recovery:perfect"]
 
 

@@ -89,6 +89,8 @@ def use(table: str, key: str, value: object, folder) -> None:
         elif key in ("on", "off", "until"):
             usual |= {"on": "1us", "off": "1us", "until": "1ms"}
         spec(topology={"kind": "star", table: [{**usual, key: value}]}).build_topology()
+    elif table == "llr":
+        topology.star(hosts=4).with_llr(**{key: value})
     elif table == "vswitches":
         spec(topology={"kind": "star", table: {key: value}}).build_topology()
     elif table == "list":

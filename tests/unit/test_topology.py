@@ -676,7 +676,7 @@ ENDS = {"a": "host0", "b": "switch0"}
             {"time": "1ms", "a": "host0", "up": True},
             'changes.0.b: is missing; write for example {time = "1ms", a = "tor0", b = "spine1", up = false}',
         ),
-        ({"time": "1ms", **ENDS}, "changes: nothing changes; give up = true or false, or a rate"),
+        ({"time": "1ms", **ENDS}, "changes: nothing changes; give up = true or false, a rate, or llr = true or false"),
         ({"time": "1ms", "up": 1, **ENDS}, "changes.0.up = 1: must be true or false"),
         ({"time": "-1ms", "up": True, **ENDS}, 'changes.0.time = "-1ms": must be zero or more'),
         ({"time": "1ms", "rate": "0bps", **ENDS}, 'changes.0.rate = "0bps": must be greater than zero'),

@@ -8,5 +8,7 @@ from penstock_net.sim.core.watched cimport stops
 
 cdef Packet* take(Node* node, Port* port) noexcept nogil
 cdef void accept(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef void take_sets(Node* node, int64_t end) noexcept nogil
+cdef Packet* first_frame(Node* node, Packet* pkt, int64_t end) noexcept nogil
 cdef int shuffle(Node* node, Packet* pkt, int64_t end) noexcept nogil
 cdef void arrive(Node* node, int64_t key) noexcept nogil

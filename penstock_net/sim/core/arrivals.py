@@ -15,6 +15,8 @@ if not cython.compiled:
         DATA,
         KEY_BITS,
         NEVER,
+        NO_PACKET,
+        ORDERED,
         RETURNED,
         UNANSWERED,
         hash31,
@@ -69,10 +71,38 @@ def accept(node, port, pkt):
         receive_ack(node, pkt)
 
 
+def take_sets(node, end):
+    """Ordered sets that are next at a node, at keys before `end`, are no packets, and handled at once."""
+    while node.tree[1] < end:
+        port = port_at(node, node.tree[1] & ((1 << KEY_BITS) - 1))
+        if port.in_head.kind != ORDERED:
+            return
+        node.events += 1
+        accept(node, port, take(node, port))
+
+
+def first_frame(node, pkt, end):
+    """The first one of what arrives with an ordered set, which is handled; NO_PACKET: nothing does."""
+    if pkt.kind != ORDERED:
+        return pkt
+    accept(node, port_at(node, pkt.in_port), pkt)
+    take_sets(node, end)
+    if node.tree[1] >= end:
+        return NO_PACKET
+    node.events += 1
+    return take(node, port_at(node, node.tree[1] & ((1 << KEY_BITS) - 1)))
+
+
 def shuffle(node, pkt, end):
     """Take what arrives with a packet, at keys before `end`, and draw an order of all of it; returns the place of the first one,
-    from which the order leads down to 0."""
+    from which the order leads down to 0; -1: there were ordered sets only."""
     together = node.together
+    retries = node.worker.world.retries
+    if rare(retries):
+        pkt = first_frame(node, pkt, end)
+        if not pkt:
+            return -1
+        take_sets(node, end)
     together[0] = pkt
     last = 0
     while node.tree[1] < end:
@@ -81,6 +111,8 @@ def shuffle(node, pkt, end):
             break
         last += 1
         together[last] = take(node, port_at(node, slot))
+        if rare(retries):
+            take_sets(node, end)
     node.events += last
     hash = hash31(node.now, node.random_seed)
     for i in range(last):
@@ -99,6 +131,8 @@ def arrive(node, key):
     others = 0
     if rare(node.tree[1] < key - slot + node.port_count):
         others = shuffle(node, pkt, key - slot + node.port_count)
+        if rare(others < 0):
+            return
         pkt = node.together[others]
         port = port_at(node, pkt.in_port)
     while True:

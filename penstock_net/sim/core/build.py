@@ -6,11 +6,12 @@ import numpy as np
 from penstock_net import pxd
 
 if not cython.compiled:
-    from penstock_net.fabric.line import kick
+    from penstock_net.fabric.retry import bring_up
     from penstock_net.fabric.rows import node_counters_at, port_counters_at
     from penstock_net.fabric.sampling import catch_up, start_sampling
     from penstock_net.fabric.state import (
         CONTROL,
+        HELD,
         KEY_BITS,
         MOST_LEVELS,
         NEVER,
@@ -109,6 +110,7 @@ if not cython.compiled:
         set_places,
         start_table,
     )
+    from penstock_net.sim.core.retries import act_on_retry
 
 ROWS = pxd.read("fabric/rows.pxd")
 NODE_COUNTERS = np.dtype(ROWS.dtype("NodeCounters"), align=True)
@@ -123,24 +125,20 @@ class Simulation:
         arena = new_arena()
         world = new_world(arena)
         self.world = world
-        self.kept = []
-        self.kept_starts = None
-        self.kept_routes = None
-        self.installed = []
+        self.kept, self.installed = [], []
+        self.kept_starts = self.kept_routes = None
         world.arena = arena
-        world.host_count = shape["hosts"]
-        world.node_count = shape["nodes"]
+        world.host_count, world.node_count = shape["hosts"], shape["nodes"]
         if world.node_count > MANY_NODES:
             save_memory(arena)
         world.worker_count = settings["threads"]
         world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
-        world.grid, world.grain = shape["grid"], settings["grain"]
+        world.grid, world.grain, world.retries = shape["grid"], settings["grain"], shape["retries"]
         world.base_rtt, world.bdp = shape["base_rtt"], shape["bdp"]
         world.mtu, world.header = settings["mtu"], settings["header"]
         world.quantum = settings["mtu"] + settings["header"]
-        world.ack_min = settings["ack"]
-        world.control = settings["control"]
+        world.ack_min, world.control = settings["ack"], settings["control"]
         world.ack_header = settings["ack_header"]
         world.nic_by_destination = composition.nic_by_destination
         world.nic_by_priority = composition.priorities > 0
@@ -161,8 +159,8 @@ class Simulation:
         world.scheme_count = len(composition.parts)
         sizes = composition.sizes
         world.workers = new_workers(arena, world.worker_count)
+        world.nodes = new_nodes(arena, world.node_count, sizes["node"])
         world.node_size = sizes["node"]
-        world.nodes = new_nodes(arena, world.node_count, world.node_size)
         set_fabric_hooks(world)
         for number in range(world.node_count):
             queues = composition.nic_queues if number < world.host_count else composition.queues
@@ -430,7 +428,7 @@ class Simulation:
             catch_up(node, time)
             if ps_per_byte and only in (-1, number):
                 set_rate(world, node, port, ps_per_byte)
-            port.down = down if down > 0 else port.down
+            port.down = down | port.down & HELD if down > 0 else port.down
             if down == 1:
                 cut(world, node, slot)
         port_at(node_at(world, a), slot_a).peer_ps_per_byte = port_at(node_at(world, b), slot_b).ps_per_byte
@@ -440,8 +438,7 @@ class Simulation:
                 self.set_up_again(number)
             if down == 0:
                 node = node_at(world, number)
-                port_at(node, slot).down = 0
-                kick(node, port_at(node, slot))
+                bring_up(node, port_at(node, slot))
             self.refresh_time(number)
 
     def move_all_flows(self, time):
@@ -492,6 +489,9 @@ class Simulation:
         if slot < 0:
             return fields_of(part.declared.state["node"], node_area(node, part.places["node"]))
         return fields_of(part.declared.state["port"], port_area(port_at(node, slot), part.places["port"]))
+
+    def retry(self, ends=(), on=-1, given=None):
+        return act_on_retry(self.world, ends, on, given)
 
     def tx_bytes(self, number, slot):
         return port_at(node_at(self.world, number), slot).tx_bytes

@@ -5,7 +5,7 @@ from penstock_net.fabric.state cimport *
 from penstock_net.fabric.tables cimport new_held, new_incoming, new_int32, new_int64, new_masks, new_sinks
 from penstock_net.sim.core.agenda cimport set_time
 from penstock_net.sim.core.receiver cimport find_sink
-from penstock_net.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMING, OF_NODE, OF_PACKET, OF_PORT
+from penstock_net.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMING, OF_LLR, OF_NODE, OF_PACKET, OF_PORT
 from penstock_net.sim.core.stream cimport OF_QUEUE, OF_SCHEME, OF_SINK, Stream, begin, begin_loading, bytes_of, flow_in, free_stream
 from penstock_net.sim.core.stream cimport incoming_in, installed_in, keep, keep_fields, keep_number, keep_tables, outbox_of, own_of
 from penstock_net.sim.core.stream cimport place_of, put_rows, set_layout, sizes_of, world_of
@@ -18,6 +18,7 @@ cdef int64_t keep_reference(Stream* stream, int64_t number, int64_t count) noexc
 cdef void keep_queue(Stream* stream, Worker* worker, Queue* queue) noexcept nogil
 cdef Queue* keep_place(Stream* stream, Port* port, Queue* queue) noexcept nogil
 cdef void keep_port(Stream* stream, Node* node, Port* port) noexcept nogil
+cdef void keep_llr(Stream* stream, Worker* worker, Llr* llr) noexcept nogil
 cdef void keep_wire(Stream* stream, Node* node, Port* port) noexcept nogil
 cdef Flow* keep_flow(Stream* stream, Worker* worker, Flow* flow) noexcept nogil
 cdef void keep_flows(Stream* stream, Node* node) noexcept nogil

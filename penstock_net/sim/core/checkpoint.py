@@ -53,6 +53,7 @@ if not cython.compiled:
         OF_FRAME,
         OF_HOST,
         OF_INCOMING,
+        OF_LLR,
         OF_NODE,
         OF_PACKET,
         OF_PORT,
@@ -156,6 +157,8 @@ def keep_port(stream, node, port):
         if port.flow_bins:
             port.flow_samples = new_int64(worker.arena, port.flow_bins)
     keep_wire(stream, node, port)
+    if port.llr:
+        keep_llr(stream, worker, port.llr)
     for i in range(port.queue_count):
         keep_queue(stream, worker, queue_at(port, i))
     for i in range(port.queue_count):
@@ -173,6 +176,28 @@ def keep_port(stream, node, port):
         if stream.loading and not stream.damaged:
             restore(node, port, arrivals)
     keep_tables(stream, OF_PORT, port)
+
+
+def keep_llr(stream, worker, llr):
+    """The state of retry at a port, with the frames that wait for an acknowledgement."""
+    keep_fields(stream, OF_LLR, llr)
+    left = 0
+    pkt = llr.again
+    while pkt:
+        left += 1
+        pkt = pkt.next
+    left = keep_number(stream, left)
+    if not stream.loading:
+        keep_packets(stream, worker, llr.head)
+        return
+    llr.head = keep_packets(stream, worker, NO_PACKET)
+    llr.tail = last_of(llr.head)
+    llr.again = NO_PACKET
+    if left:
+        llr.again = llr.head
+        for _ in range(llr.frames - left):
+            if llr.again:
+                llr.again = llr.again.next
 
 
 def keep_wire(stream, node, port):

@@ -1,5 +1,6 @@
 from penstock_net.fabric.line_inline cimport run_timers
 from penstock_net.fabric.queueing_inline cimport set_event
+from penstock_net.fabric.retry cimport run_retries
 from penstock_net.fabric.sampling cimport sample
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch_inline cimport transmit

@@ -12,6 +12,7 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.line import run_timers
     from penstock_net.fabric.queueing import set_event
+    from penstock_net.fabric.retry import run_retries
     from penstock_net.fabric.sampling import sample
     from penstock_net.fabric.state import (
         FAILED,
@@ -22,6 +23,7 @@ if not cython.compiled:
         PACE,
         SAMPLE,
         START,
+        TICK,
         TIMER,
         agenda_of,
         cpu_pause,
@@ -128,8 +130,10 @@ def run_leaf(node, which):
         run_flow_timers(node)
     elif which == SAMPLE:
         sample(node)
-    else:
+    elif which == TICK:
         run_tick(node)
+    else:
+        run_retries(node)
 
 
 def process(node, limit):

@@ -6,6 +6,7 @@ from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport pop, set_event, set_node_event
 from penstock_net.fabric.ranking cimport is_ranked, withdraw_first
 from penstock_net.fabric.rows cimport NodeCounters, PortCounters
+from penstock_net.fabric.retry cimport begin_anew, lose_from_wire
 from penstock_net.fabric.wire cimport transmission
 from penstock_net.sim.core.cutthrough cimport complete_all
 from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_table, int64_table, queue_area

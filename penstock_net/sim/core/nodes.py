@@ -7,8 +7,8 @@ if not cython.compiled:
     from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import pop, set_event, set_node_event
     from penstock_net.fabric.ranking import is_ranked, withdraw_first
+    from penstock_net.fabric.retry import begin_anew, lose_from_wire
     from penstock_net.fabric.state import (
-        DROP_DOWN,
         DROP_REASONS,
         DROP_SWITCH,
         IN_NODE,
@@ -74,7 +74,7 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count, vo
     node.is_host = 1 if number < world.host_count else 0
     node.ops = host_ops(world) if node.is_host else switch_ops(world)
     node.leaf_count = 2
-    while node.leaf_count < 2 * degree + LEAVES:
+    while node.leaf_count < 2 * degree + LEAVES + world.retries:
         node.leaf_count *= 2
     node.tree = new_int64(world.arena, 2 * node.leaf_count)
     for i in range(2 * node.leaf_count):
@@ -159,6 +159,8 @@ def set_rate(world, node, port, ps_per_byte):
     port.carry = 0
     port.head_ps = transmission(port, port.head_bytes) + (1 if port.head_bytes * port.part_ps & 4294967295 else 0)
     port.uneven = port.part_ps | port.head_ps | world.grain
+    if port.llr:
+        port.uneven = 1
 
 
 def link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near):
@@ -214,9 +216,7 @@ def cut(world, node, slot):
     while port.in_head:
         pkt = port.in_head
         port.in_head = pkt.next
-        port.cut_bytes += pkt.size
-        pkt.in_port = slot
-        drop(node, port, pkt, DROP_DOWN)
+        lose_from_wire(node, port, pkt)
     port.complete = 0
     set_event(node, slot, NEVER)
     for parity in range(2):
@@ -224,13 +224,13 @@ def cut(world, node, slot):
         while outbox.head:
             pkt = outbox.head
             outbox.head = pkt.next
-            port.cut_bytes += pkt.size
-            pkt.in_port = slot
-            drop(node, port, pkt, DROP_DOWN)
+            lose_from_wire(node, port, pkt)
     for i in range(world.worker_count):
         for parity in range(2):
             word = node.id * world.port_words + (slot >> 6)
             worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)
+    if port.llr:
+        begin_anew(node_at(world, port.peer_node), port)
 
 
 def end_pauses(node, port):

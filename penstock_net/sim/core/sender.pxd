@@ -4,6 +4,7 @@ from penstock_net.fabric.line cimport arm, disarm, kick, send, wait
 from penstock_net.fabric.pacing cimport add_paced, paced, remove_paced, set_pace_timer
 from penstock_net.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, free_packet, list_queue, set_node_event
 from penstock_net.fabric.reduction cimport next_chunk
+from penstock_net.fabric.retry cimport hold
 from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch cimport dequeue
 from penstock_net.sim.core.connections cimport end_with_message, goes_on

@@ -9,6 +9,7 @@ if not cython.compiled:
     from penstock_net.fabric.pacing import add_paced, paced, remove_paced, set_pace_timer
     from penstock_net.fabric.queueing import alloc_packet, call_flow_hooks, free_packet, list_queue, set_node_event
     from penstock_net.fabric.reduction import next_chunk
+    from penstock_net.fabric.retry import hold
     from penstock_net.fabric.state import (
         COMPLETE,
         DATA,
@@ -266,7 +267,7 @@ def may_transmit_host(node, port):
 def transmit_host(node, port):
     """A host's link is free: send an ACK, else a packet of the next flow."""
     if port.down:
-        disarm(node, port)
+        hold(node, port)
         return
     if may_acknowledge(port):
         pkt = port.control_head

@@ -18,8 +18,9 @@ cdef enum:
     OF_INCOMING = 6
     OF_HOST = 7
     OF_SINK = 8
-    OF_SCHEME = 9           # a scheme's own, behind its Places
-    KINDS_OF_STRUCT = 10
+    OF_LLR = 9
+    OF_SCHEME = 10          # a scheme's own, behind its Places
+    KINDS_OF_STRUCT = 11
     PAGE = 4096
 
 cdef struct Spans:          # pairs: offset and length of what is copied; offset of a table's pointer and bytes of an element
@@ -31,8 +32,8 @@ cdef struct Stream:
     int64_t at, size, room
     int32_t loading         # 1: `keep` takes from it; 0: it appends
     int32_t damaged         # what it holds is not what was expected, or there is no memory
-    Spans fields[10]        # by kind of struct
-    Spans tables[10]
+    Spans fields[11]        # by kind of struct
+    Spans tables[11]
 
 cdef inline void append(Stream* stream, void* p, int64_t size) noexcept nogil:
     if stream.at + size > stream.room:
@@ -125,6 +126,6 @@ cdef inline void put_rows(Worker* worker, str name, bytes rows, int64_t size) ex
 cdef inline int64_t sizes_of(str struct_name) except -1:
     sizes = {
         "Packet": sizeof(Packet), "Port": sizeof(Port), "Queue": sizeof(Queue), "Flow": sizeof(Flow), "Node": sizeof(Node),
-        "Incoming": sizeof(Incoming), "Host": sizeof(Host), "Sink": sizeof(Sink), "Ranked": sizeof(Ranked),
+        "Incoming": sizeof(Incoming), "Host": sizeof(Host), "Sink": sizeof(Sink), "Ranked": sizeof(Ranked), "Llr": sizeof(Llr),
     }
     return sizes[struct_name]

@@ -1,11 +1,12 @@
-"""Packets that do not simply arrive: lost, at a switch that cuts through, or at a host whose schemes look at them."""
+"""Packets that do not just arrive: lost, on a link with retry, at a switch that cuts through, or looked at by hosts' schemes."""
 
 import cython
 
 if not cython.compiled:
     from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import draw
-    from penstock_net.fabric.state import ACK, DATA_LANE, DROP_LOSS, NOT_ROUTED, RANDOM_LOSS
+    from penstock_net.fabric.retry import is_kept_back, take_set
+    from penstock_net.fabric.state import ACK, DATA_LANE, DROP_LOSS, NOT_ROUTED, ORDERED, RANDOM_LOSS
     from penstock_net.sim.core.cutthrough import complete_later, forward_header, is_forwarded, rest_of, store
 
 
@@ -19,6 +20,17 @@ def lost(node, port, pkt):
     return False
 
 
+def kept_back(node, port, pkt):
+    """Whether what has arrived on a link with retry is not passed on."""
+    if pkt.kind == ORDERED:
+        take_set(node, port, pkt)
+        return True
+    damaged = False
+    if port.control_loss:
+        damaged = lost(node, port, pkt)
+    return is_kept_back(node, port, pkt, damaged)
+
+
 def stops(node, port, pkt):
     """Whether nothing else is to be done about a packet that has arrived: it is lost, or a switch that cuts through has it."""
     rest = rest_of(node, port, pkt)
@@ -30,7 +42,10 @@ def stops(node, port, pkt):
         if pkt.out_port != NOT_ROUTED:
             store(node, pkt)
             return True
-    if port.control_loss and lost(node, port, pkt):
+    if port.llr:
+        if kept_back(node, port, pkt):
+            return True
+    elif port.control_loss and lost(node, port, pkt):
         drop(node, port, pkt, DROP_LOSS)
         return True
     if node.is_host and pkt.lane == DATA_LANE:

@@ -119,6 +119,25 @@ def swap_packets(a: Any, b: Any) -> None:
         object.__setattr__(b, name, one)
 
 
+def copy_packet(to: Any, pkt: Any) -> None:
+    """Copy the contents of a packet, but not its place in a list."""
+    for name in (name for name in pkt.__slots__ if name not in ("next", "areas")):
+        object.__setattr__(to, name, getattr(pkt, name))
+    object.__setattr__(to, "areas", {at: copied(record) for at, record in pkt.areas.items() if at != "ranked"})
+
+
+def copied(record: Any) -> Any:
+    """A copy of what a scheme has written into a packet."""
+    if isinstance(record, list):
+        return [copied(each) for each in record]
+    if not hasattr(record, "__slots__"):
+        return record
+    out = type(record)()
+    for name in record.__slots__:
+        object.__setattr__(out, name, copied(getattr(record, name)))
+    return out
+
+
 def number_in(thing: Any, area: int, at: int) -> float:
     """A number in the state of a scheme; 0 if the scheme has not used the state of this thing."""
     mine = thing.areas.get(area)
@@ -148,6 +167,7 @@ HEADER: dict[str, Any] = {
     "clear": lambda thing, size: thing.__init__(),
     "number_in": lambda thing, area, at, kind: number_in(thing, area, at),
     "swap_packets": lambda a, b, size: swap_packets(a, b),
+    "copy_packet": lambda to, pkt, size: copy_packet(to, pkt),
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
     "load_relaxed": lambda x: x,
