@@ -21,20 +21,9 @@ def quick(scheme):
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged", "bfc_tofino2"]
 SCHEMES += ["homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
-SHORT = {
-    "expresspass": 12,
-    "expresspass:code": 112,
-    "ndp": 10,
-    "sird": 10,
-}  # schemes of short queues: when something is in them, us
-EMPTY = {
-    ("sird", "spine0"),
-    ("sird", "tor2"),
-    ("expresspass", "tor2"),
-    ("expresspass:code", "spine0"),
-    ("expresspass:code", "tor2"),
-    ("ndp", "tor0"),
-}  # at 30 us
+SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20}  # short queues: when something is in them, us
+EMPTY = {("expresspass", "tor2"), ("expresspass:code", "spine0"), ("expresspass:code", "tor2"), ("ndp", "tor0")}  # at 30 us
+EMPTY |= {("sird", "spine0"), ("sird", "tor2")}
 REFUSE = ("expresspass", "expresspass:code", "pfabric", "phost")  # they drop credits, or packets of low priority
 LOST = DROPS.index(SWITCH_DOWN)
 
