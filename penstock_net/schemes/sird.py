@@ -14,7 +14,7 @@ the line among the messages that have credit, `fair` of it equally, the rest for
 sent unasked goes first at switches.  The paper's networks spray packets (`sird+spray`).
 
 Bytes are those on the wire, defaults those of the authors' configuration, in BDP.  `simulator` is what their simulator does: its
-loops add for marked packets, too.  There credit belongs to a receiver, here to a message; it counts the packets of both directions
+loops add for marked packets, too.  There credit belongs to a receiver, here to a message; it counts packets of both directions
 for its loops, here data does.  As there, a limit lets a sender have one packet more, and a message alone is never marked.
 
 Our choice: the BDP is in whole packets, and one more, so that one sender fills a link.  The NIC's shortest message is that of
