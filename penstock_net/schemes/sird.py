@@ -1,8 +1,8 @@
-"""SIRD (Prasopoulos et al., NSDI 2025), section 4: receivers hand out credit of their link, and learn how much senders can use.
+"""SIRD (Prasopoulos et al., NSDI 2025): receivers hand out credit of their link, and learn how much senders can use.
 
 A receiver has `budget` bytes of credit.  It gives a packet's worth at a time, as its link takes them, to the message with the
 fewest bytes missing whose sender may have more, until all of it is with senders; what arrives brings its credit back.  A sender
-may hold what its bucket allows: one BDP, and as two loops like DCTCP's say (section 4.3), the smaller of them.  One listens to
+may hold what its bucket allows: one BDP, and as two loops like DCTCP's say, the smaller of them.  One listens to
 the marks of switches, whose ports hold more than `n_thr`; the other to those of the sender, which marks what it sends while
 credit of more than `s_thr` bytes lies with it unused, as other receivers have given it more than its link takes.  Each loop adds
 a packet per limit of bytes without a mark, and takes ratio / 2 of the limit at a mark, once in 1.5 limits of packets; ratio is
@@ -13,9 +13,9 @@ sender with more than a BDP of unused credit for one receiver waits for credit w
 the line among the messages that have credit, `fair` of it equally, the rest for the one with the fewest bytes unsent.  What is
 sent unasked goes first at switches.  The paper's networks spray packets (`sird+spray`).
 
-Bytes are those on the wire, defaults those of section 6.2, in BDP.  `simulator` is what the authors' simulator does: its loops
-add for marked packets, too.  There credit belongs to a receiver, here to a message; it counts the packets of both directions for
-its loops, here data does.  As there, a limit lets a sender have one packet more, and a message that is alone is never marked.
+Bytes are those on the wire, defaults those of the authors' configuration, in BDP.  `simulator` is what their simulator does: its
+loops add for marked packets, too.  There credit belongs to a receiver, here to a message; it counts packets of both directions
+for its loops, here data does.  As there, a limit lets a sender have one packet more, and a message alone is never marked.
 
 Our choice: the BDP is in whole packets, and one more, so that one sender fills a link.  The NIC's shortest message is that of
 those that had credit or were served since the last one ended or ran out.  Losses are repaired as in `homa`: a receiver that has
@@ -25,16 +25,16 @@ request or first packet after each RTO, as does one that has sent everything.  O
 
 title = "SIRD"
 parameters = {
-    "bdp": ("bytes", 0, "what the next ones multiply, on the wire (section 6.2: 100 KB); 0 = in whole packets, and one"),
-    "budget": ("float64 0.01..1000", 1.5, "credit of a receiver, B, in BDP (section 6.2)"),
-    "bucket": ("float64 0.01..1000", 1.0, "most credit of one sender, in BDP (section 4.2)"),
-    "unsch": ("float64 0..1000", 1.0, "longest message that is sent without credit, UnschT, in BDP (section 6.2)"),
-    "n_thr": ("float64 0..1000", 1.25, "switches mark when more is stored for a port, NThr, in BDP (section 6.2)"),
-    "s_thr": ("float64 0..1000", 0.5, "senders mark when more credit is unused, SThr, in BDP (section 6.2)"),
+    "bdp": ("bytes", 0, "what the next ones multiply, on the wire (authors: 100 KB); 0 = in whole packets, and one"),
+    "budget": ("float64 0.01..1000", 1.5, "credit of a receiver, B, in BDP (authors' configuration)"),
+    "bucket": ("float64 0.01..1000", 1.0, "most credit of one sender, in BDP (authors' configuration)"),
+    "unsch": ("float64 0..1000", 1.0, "longest message sent without credit, UnschT, in BDP (authors' configuration)"),
+    "n_thr": ("float64 0..1000", 1.25, "switches mark beyond this at a port, NThr, in BDP (authors' configuration)"),
+    "s_thr": ("float64 0..1000", 0.5, "senders mark when more credit is unused, SThr, in BDP (authors' configuration)"),
     "g": ("float64 0..1", 0.08, "weight of the last limit's packets in a ratio (authors' simulator)"),
     "n_min": ("float64 0..1", 0.03, "least limit by the marks of switches, in buckets (authors' simulator)"),
     "s_min": ("float64 0..1", 0.1, "least limit by the marks of a sender, in buckets (authors' simulator)"),
-    "fair": ("float64 0.01..1", 0.5, "share of a sender's line that messages have equally (section 6.2)"),
+    "fair": ("float64 0.01..1", 0.5, "share of a sender's line that messages have equally (authors' configuration)"),
     "unsch_first": ("bool", True, "what is sent without credit goes first at switches (authors' simulator)"),
     "always_adds": ("bool", False, "marked packets raise a limit, too (authors' simulator)"),
     "resend": ("time", "5ms", "silence after which a receiver asks for what is missing (as in homa)"),

@@ -1,4 +1,4 @@
-"""SIRD (NSDI 2025, section 4, and its authors' simulator) as pseudocode of receiver, sender and switch, on a star.
+"""SIRD (NSDI 2025, and its authors' simulator) as pseudocode of receiver, sender and switch, on a star.
 
     receiver, parameters in bytes: B, bucket, floors of the two loops
         on REQUEST(m): remember m.  On the first packet of a message with an unsolicited part u: b += u, sb[s] += u
