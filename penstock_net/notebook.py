@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def block(title: str, rows: Iterable[Sequence[str]] = (), notes: Iterable[str] = (), head: Sequence[str] = ()) -> str:
-    """A title, a table whose rows begin with their heading, and lines below. Under `head`, if there is one, headings are flush left."""
+    """A title, a table whose rows begin with their heading, and lines below. With `head`, headings are flush left."""
     from html import escape
 
     first = '<th style="text-align: left">' if head else "<th>"
