@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 
 
 def block(title: str, rows: Iterable[Sequence[str]] = (), notes: Iterable[str] = (), head: Sequence[str] = ()) -> str:
-    """A title, a table whose rows begin with their heading, below `head` if there is one, and lines below."""
+    """A title, a table whose rows begin with their heading, and lines below. With `head`, headings are flush left."""
     from html import escape
 
-    cells = ["".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in zip(("th", *["td"] * len(row)), row)) for row in rows]
-    cells = ["".join(f"<th>{escape(text)}</th>" for text in head), *cells] if head else cells
+    first = '<th style="text-align: left">' if head else "<th>"
+    heads = ["".join(f"{'<th>' if at else first}{escape(text)}</th>" for at, text in enumerate(head))] if head else []
+    body = [f"{first}{escape(heading)}</th>{''.join(f'<td>{escape(text)}</td>' for text in row)}" for heading, *row in rows]
+    cells = [*heads, *body]
     table = f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>" if cells else ""
     return f"<div><strong>{escape(title)}</strong>{table}{''.join(f'<div>{escape(note)}</div>' for note in notes)}</div>"
 

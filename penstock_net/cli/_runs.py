@@ -52,11 +52,14 @@ def mark_differences(runs: list["Run"]) -> None:
 
 
 def sweep(given: Iterable[str]) -> "Sweep | None":
-    """The sweep in the folder that was given; None if no folder holds one.  SpecError: a sweep and something else."""
+    """The sweep in the folder that was given; None: it holds none.  SpecError: no such folder, or a sweep and something else."""
     from penstock_net.errors import SpecError
     from penstock_net.results.sweep import Sweep, is_sweep
 
     paths = list(given)
+    for path, _ in map(_split, paths):
+        if not Path(path).exists():
+            raise SpecError("no such folder", place=path)
     found = [path for path in paths if is_sweep(path)]
     if found and len(paths) > 1:
         raise SpecError("is a sweep, which is drawn by itself", place=found[0], remedy="give it alone")

@@ -132,10 +132,8 @@ def _all_seeds(
     for given, name in ((seed is not None, "--seed"), (dry_run, "--dry-run"), (checkpoint is not None, "--checkpoint")):
         if given:
             raise SpecError(f"cannot be given with --seeds {seeds}", remedy="leave one out", place=name)
-    param = [f"scheme={','.join(schemes)}"] if schemes else []
-    sweep.command(
-        spec, param, [*sets, *([f"run.threads={threads}"] if threads else [])], [], seeds, "local", None, out, force, table
-    )
+    sets = [*sets, *([f"run.threads={threads}"] if threads else [])]
+    sweep.command(spec, [], sets, [], seeds, "local", None, out, force, table, scheme=schemes)
 
 
 class Work:

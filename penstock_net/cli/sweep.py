@@ -63,6 +63,12 @@ def command(
             "max_buffer_bytes, pfc_pause_fraction. Repeatable.",
         ),
     ] = None,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scheme", metavar="NAME", show_default=False, help="The same as a name of --param scheme=NAME,NAME; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Simulate every combination of parameter values and seeds; finished runs are not repeated.
 
@@ -99,7 +105,7 @@ def command(
 
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
-    axes = _axes(param, seeds)
+    axes = _axes([*param, *([f"scheme={','.join(scheme)}"] if scheme else [])], seeds)
     _tables.check(table)
     fronts = [name.strip() for given in pareto or [] for name in given.split(",")]
     _tables.check_statistics([*statistic, *fronts])

@@ -200,6 +200,8 @@ def test_dry_run_prints_a_spec_that_loads(capsys):
         ("run quickstart --out /proc/x", "cannot be written"),
         ("plot slowdwn run -o a.pdf", 'did you mean "slowdown"?'),
         ("plot slowdown nope -o a.pdf", "no such folder"),
+        ("plot slowdown nope --where load=0.6 -o a.pdf", "no such folder"),
+        ("report nope --table latex --statistic short_p99", "no such folder"),
         ("plot slowdown run -o a.doc", "must end in"),
         ("plot slowdown run", "--out"),
         ("plot slowdown run --switch 3 -o a.pdf", "belongs to penstock plot timeseries"),

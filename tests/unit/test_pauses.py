@@ -455,7 +455,8 @@ def test_the_tree_of_a_run_in_a_notebook():
     assert (
         "Why h0 to a was paused" in html
         and "<th>paused</th><th>alone</th>" in html
-        and "<th>\u2003a to s</th><td>300ns</td><td>100ns</td>" in html
+        and html.count('<th style="text-align: left">') == 4
+        and "\u2003a to s</th><td>300ns</td><td>100ns</td>" in html
     )
     assert "was not paused" in run.pause_tree("h1:0")._repr_html_()
     assert run.pause_tree("h0:0", "0ns..350ns").table["paused_ns"].to_list() == [50, 50, 50]

@@ -161,3 +161,15 @@ def test_keys_given_twice(spec, capsys):
     for more in (["--param", "ecn.k_min=1KB"], ["--set", "ecn.k_min=1KB"]):
         assert main(["sweep", spec, "--param", "ecn.k_min,ecn.k_max=1KB,2KB;3KB,4KB", *more]) == 2
     assert "is given twice" in capsys.readouterr().err
+
+
+def test_schemes_are_named_as_run_names_them(tmp_path, monkeypatch, capsys):
+    """--scheme, as often as there are schemes, is --param scheme=..., and not both are given."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(SPEC)
+    assert main(["sweep", "mine.toml", "--scheme", "bfc", "--scheme", "hpcc", "--dry-run"]) == 0
+    listed = capsys.readouterr().out
+    assert main(["sweep", "mine.toml", "--param", "scheme=bfc,hpcc", "--dry-run"]) == 0
+    assert capsys.readouterr().out == listed and "2 runs" in listed
+    assert main(["sweep", "mine.toml", "--scheme", "bfc", "--param", "scheme=hpcc", "--dry-run"]) == 2
+    assert "scheme" in capsys.readouterr().err

@@ -164,7 +164,7 @@ def port_life(*runs: Run, port: str | None = None, time: str | None = None) -> "
         for panel, label in zip(axes, ("Queue (KB)", "Sent (%)", "Paused (%)")):
             time_axis(panel, runs, start, end)
             panel.set_ylabel(label)
-            panel.set_ylim(0, None if panel is axes[0] else 108)
+            panel.set_ylim(*((0, None) if panel is axes[0] else (-4, 108)))  # lines at 0 are seen, too
             panel.label_outer()
         figure.align_ylabels(axes)
         legend(figure, axes[0])
