@@ -280,7 +280,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "load": Key("float", "share of the capacity that `load_on` names; payload only; above 1 only with `--force`", "> 0"),
         "load_on": Key(f"choice {' '.join(LOAD_ON)}", "ToR uplinks, or host links; the sum of their rates, one direction"),
         "arrivals": Key("choice exponential lognormal", "distribution of the time between two flows"),
-        "sigma": Key("float", "of the lognormal distribution; above 0", f"0..{MAX_SIGMA}"),
+        "sigma": Key("float", "of lognormal gaps, and only of those; above 0; left out: 2", f"0..{MAX_SIGMA}"),
         "duration": _DURATION,
         "seed": _SEED,
         "start": _START,

@@ -567,13 +567,14 @@ def class_number(name: str, classes: list[str]) -> int:
 
 
 def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
-    """The number of a host given by name or by number ("3" and 3 alike); a name goes before a number."""
+    """The number of a host given by name or by number; "3" is 3 alike, but where nodes are named so it is a name."""
     if isinstance(host, str):
-        found = topo.numbers.get(host, topo.hosts)
-        if found < topo.hosts:
+        found = topo.numbers.get(host, -1)
+        if 0 <= found < topo.hosts:
             return found
-        if not (host.isascii() and host.isdecimal() and len(host) < 10):
-            raise SpecError("no such host", path=what, value=host, remedy=nearest(host, topo.names[: min(topo.hosts, 1000)]))
+        if found > 0 or topo.names[0].isdecimal() or not (host.isascii() and host.isdecimal() and len(host) < 10):
+            rule = "no such host, this is a switch" if found > 0 else "no such host"
+            raise SpecError(rule, path=what, value=host, remedy=nearest(host, topo.names[: min(topo.hosts, 1000)]))
         host = int(host)
     number = whole(host, what, -(2**63))
     if not 0 <= number < topo.hosts:
