@@ -417,7 +417,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "open_loop": Key("bool", _OPEN_LOOP),
     },
     "flows": {
-        "src": Key("host", "sender, by number or name"),
+        "src": Key("host", "sender, by number or name; where nodes are named by numbers, a number in quotes is a name"),
         "dst": Key("host", "receiver, another host"),
         "bytes": Key("bytes", "payload", f"1..{MAX_FLOW_BYTES}"),
         "start_ns": Key("ns", "earliest start, at most three decimals (ps)", ">= 0"),
