@@ -573,10 +573,9 @@ def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
         if 0 <= found < topo.hosts:
             return found
         if found > 0 or topo.names[0].isdecimal() or not (host.isascii() and host.isdecimal() and len(host) < 10):
-            rule = "no such host, this is a switch" if found > 0 else "no such host"
-            raise SpecError(rule, path=what, value=host, remedy=nearest(host, topo.names[: min(topo.hosts, 1000)]))
-        host = int(host)
-    number = whole(host, what, -(2**63))
+            rule, known = "no such host" + ", this is a switch" * (found > 0), topo.names[: min(topo.hosts, 1000)]
+            raise SpecError(rule, path=what, value=host, remedy=nearest(host, known))
+    number = whole(int(host) if isinstance(host, str) else host, what, -(2**63))
     if not 0 <= number < topo.hosts:
         raise SpecError(f"hosts are 0 to {topo.hosts - 1}", path=what, value=number)
     return number
