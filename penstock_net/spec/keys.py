@@ -283,7 +283,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "load": Key("float", "share of the capacity that `load_on` names; payload only; above 1 only with `--force`", "> 0"),
         "load_on": Key(f"choice {' '.join(LOAD_ON)}", "ToR uplinks, or host links; the sum of their rates, one direction"),
         "arrivals": Key("choice exponential lognormal", "distribution of the time between two flows"),
-        "sigma": Key("float", "of the lognormal distribution; above 0", f"0..{MAX_SIGMA}"),
+        "sigma": Key("float", "of lognormal gaps, and only of those; above 0; left out: 2", f"0..{MAX_SIGMA}"),
         "duration": _DURATION,
         "seed": _SEED,
         "start": _START,
@@ -420,7 +420,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "open_loop": Key("bool", _OPEN_LOOP),
     },
     "flows": {
-        "src": Key("host", "sender, by number or name"),
+        "src": Key("host", "sender, by number or name; where nodes are named by numbers, a number in quotes is a name"),
         "dst": Key("host", "receiver, another host"),
         "bytes": Key("bytes", "payload", f"1..{MAX_FLOW_BYTES}"),
         "start_ns": Key("ns", "earliest start, at most three decimals (ps)", ">= 0"),

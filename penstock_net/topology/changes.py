@@ -127,6 +127,24 @@ def check_order(changes: Iterable[Change], names: tuple[str, ...]) -> None:
         raise SpecError(rule, path="changes.time", remedy=remedy)
 
 
+def check_agreement(tables: Iterable[Iterable[Change]], links: np.ndarray, names: tuple[str, ...]) -> None:
+    """SpecError: two tables say of one link, or of what an end of it sends, that it becomes different things at the same time."""
+    said: dict[tuple[int, int, int, str], tuple[int, Any]] = {}
+    for i, changes in enumerate(tables):
+        for change in (c for c in changes if isinstance(c, LinkChange)):
+            ends = [int(links[end][change.link]) for end in ("a", "b")]
+            state = None if change.up is None else (change.up, change.hold)
+            told = [(node, "rates", change.ps_per_byte) for node in ends if change.node in (None, node)] + [(-1, "states", state)]
+            for node, what, value in told:
+                if value is None:
+                    continue
+                table, before = said.setdefault((change.time_ps, change.link, node, what), (i, value))
+                if table != i and before != value:
+                    link = " - ".join(names[end] for end in ends)
+                    rule = f"the link {link} is given two {what} at {format_time(change.time_ps)}, by tables {table} and {i}"
+                    raise SpecError(rule, remedy="keep one of them")
+
+
 def exact(change: Change) -> Change:
     """A change with the rate that reading it from a spec gives, where rates are whole numbers of bit/s."""
     if isinstance(change, SwitchChange) or change.ps_per_byte is None or not 0 < change.ps_per_byte < math.inf:

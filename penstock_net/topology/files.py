@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock_net import formats
-from penstock_net.errors import SpecError
+from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import (
     as_path,
     boolean,
@@ -125,9 +125,11 @@ def _name_hosts(nodes: dict[str, Node], pattern: Any, path: Path) -> None:
     """Gives nodes without a kind the one that their names say: as `pattern` has it or, where no node has one link, HOST_NAMES."""
     of_no_kind = {name: node for name, node in nodes.items() if node.given.get("kind") is None}
     if pattern is not None:
-        if not isinstance(pattern, str) or not any(fnmatchcase(name, pattern) for name in of_no_kind):
-            rule = "must be a pattern of names of nodes without a kind"
-            raise SpecError(rule, path="hosts", value=pattern, remedy='write such as hosts = "gpu*"', place=path)
+        if not isinstance(pattern, str):
+            raise SpecError("must be a pattern of names", path="hosts", value=pattern, remedy='such as "gpu*"', place=path)
+        if not any(fnmatchcase(name, pattern) for name in of_no_kind):
+            remedy = nearest(pattern, list(of_no_kind)[:1000]) if of_no_kind else "all nodes have a kind already: leave it out"
+            raise SpecError("matches no node without a kind", path="hosts", value=pattern, remedy=remedy, place=path)
         chosen = [fnmatchcase(name, pattern) for name in of_no_kind]
     elif of_no_kind and not any(map(_is_host, nodes.values())):
         chosen = [re.fullmatch(rf"({'|'.join(HOST_NAMES)})[-_.]?\d+", name) is not None for name in of_no_kind]

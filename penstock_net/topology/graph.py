@@ -18,6 +18,7 @@ from penstock_net.topology.changes import (
     Change,
     LinkChange,
     SwitchChange,
+    check_agreement,
     check_change,
     check_order,
     exact,
@@ -291,6 +292,7 @@ class Topology:
         what that end alone sends; `{time = "1ms", switch = "spine1", up = false}`; nights in a row:
         `{time = "180us", a = "tor0", b = "spine1", on_down = "hold", night = "20us", every = "200us", until = "1ms"}`."""
         added: list[Change] = []
+        tables: list[list[Change]] = []
         written = list(self.params.get("changes", ()))
         for i, change in enumerate(changes):
             if isinstance(change, (LinkChange, SwitchChange)):
@@ -300,7 +302,10 @@ class Topology:
             with inside(f"changes.{i}"):
                 more, table = schedule.read(self, change)
             added += more
+            tables.append(more)
             written.append(table)
+        with inside("changes"):
+            check_agreement(tables, self.links, self.names)
         return replace(
             self, changes=(*self.changes, *added), params={**self.params, "changes": written} if written else self.params
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock_net.errors import SpecError
 from penstock_net.inputs import Table, as_table, delay_ps, elements, inside, known_keys, left_out, size_bytes, time_ps, whole
-from penstock_net.topology.changes import MOST_CHANGES, LinkChange, SwitchChange
+from penstock_net.topology.changes import MOST_CHANGES, LinkChange, SwitchChange, check_agreement
 from penstock_net.topology.graph import Topology, check_topology, make_links
 from penstock_net.units import format_time, ps_per_byte
 
@@ -103,12 +103,16 @@ def with_receivers(topo: Topology, receivers: Iterable[Mapping[str, Any]]) -> To
     tables = elements(receivers, "receivers", f"such as [{EXAMPLE}]")
     receivers = [as_table(table, f"receivers.{i}", EXAMPLE) for i, table in enumerate(tables)]
     changes: list[LinkChange] = []
+    parts: list[list[LinkChange]] = []
     for i, table in enumerate(receivers):
         with inside(f"receivers.{i}"):
-            changes += _changes(topo, table)
+            parts.append(_changes(topo, table))
+            changes += parts[-1]
             if len(changes) > MOST_CHANGES:
                 rule = f"{len(changes)} changes of speed are more than {MOST_CHANGES}"
                 raise SpecError(rule, remedy="let it vary more slowly")
+    with inside("receivers"):
+        check_agreement(parts, topo.links, topo.names)
     everybody = [*topo.params.get("receivers", ()), *receivers]
     return replace(topo, changes=(*topo.changes, *changes), params={**topo.params, "receivers": everybody})
 
@@ -152,6 +156,8 @@ def _trace(file: str) -> list[tuple[int, float]]:
         row = dict(zip(trace.columns, cells))
         with inside(place=trace.where(line)):
             points.append((time_ps(row["time"], "time"), ps_per_byte(row["rate"], "rate")))
+            if points[-1][0] in (time for time, rate in points[-2:-1] if rate != points[-1][1]):
+                raise SpecError("the row before has another rate at this time", path="time", value=row["time"], remedy="keep one")
     others = [name for name in trace.columns if name not in TRACE_COLUMNS]
     if others:
         left_out(file, f"columns: {', '.join(f'{name} ({len(points)})' for name in others)}")

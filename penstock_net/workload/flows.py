@@ -567,15 +567,15 @@ def class_number(name: str, classes: list[str]) -> int:
 
 
 def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
-    """The number of a host given by name or by number ("3" and 3 alike); a name goes before a number."""
+    """The number of a host given by name or by number; "3" is 3 alike, but where nodes are named so it is a name."""
     if isinstance(host, str):
-        found = topo.numbers.get(host, topo.hosts)
-        if found < topo.hosts:
+        found = topo.numbers.get(host, -1)
+        if 0 <= found < topo.hosts:
             return found
-        if not (host.isascii() and host.isdecimal() and len(host) < 10):
-            raise SpecError("no such host", path=what, value=host, remedy=nearest(host, topo.names[: min(topo.hosts, 1000)]))
-        host = int(host)
-    number = whole(host, what, -(2**63))
+        if found > 0 or topo.names[0].isdecimal() or not (host.isascii() and host.isdecimal() and len(host) < 10):
+            rule, known = "no such host" + ", this is a switch" * (found > 0), topo.names[: min(topo.hosts, 1000)]
+            raise SpecError(rule, path=what, value=host, remedy=nearest(host, known))
+    number = whole(int(host) if isinstance(host, str) else host, what, -(2**63))
     if not 0 <= number < topo.hosts:
         raise SpecError(f"hosts are 0 to {topo.hosts - 1}", path=what, value=number)
     return number

@@ -47,7 +47,7 @@ def poisson(
     load: float = 0.6,
     load_on: str = "core",
     arrivals: str = "exponential",
-    sigma: float = 2.0,
+    sigma: float | None = None,
     duration: str = "5ms",
     seed: int = 1,
     start: str = "0s",
@@ -65,7 +65,7 @@ def poisson(
 
     sizes      a bundled distribution, a CSV file or a SizeDistribution; `interpolate` and `round_up` as there
     load       of the core or of the hosts (`load_on`); sets the rate lambda = load * capacity / (8 * exact mean size)
-    arrivals   gaps of mean 1/lambda: "exponential", or "lognormal" with `sigma` and mu = -sigma**2 / 2 - ln(lambda)
+    arrivals   gaps of mean 1/lambda: "exponential", or "lognormal" with `sigma` (2.0) and mu = -sigma**2 / 2 - ln(lambda)
     pairs      "any": src uniform, dst uniform over the others; "inter_rack": dst uniform over the hosts of other racks
     hosts      None: all; a number: the first so many; a list. The load stays relative to the whole fabric
     exclude    hosts whose flows are removed after all are drawn: other flows, and the load that is referred to, do not change
@@ -83,14 +83,18 @@ def poisson(
     _check_count(window[1] / gap_ps, force)
     _check_some(gap_ps, window[1], load)
     one_of(arrivals, "arrivals", ("exponential", "lognormal"))
-    sigma = real(positive(sigma, "sigma"), "sigma", high=MAX_SIGMA) if arrivals == "lognormal" else 0.0
+    if sigma is not None and arrivals != "lognormal":
+        raise SpecError(
+            "exponential gaps have none", path="sigma", value=sigma, remedy='leave it out, or give arrivals = "lognormal"'
+        )
+    wide = real(positive(2.0 if sigma is None else sigma, "sigma"), "sigma", high=MAX_SIGMA) if arrivals == "lognormal" else 0.0
     draw_pairs = _Pairs(topo, host_numbers(topo, hosts), one_of(pairs, "pairs", PAIRS))
     left_out = np.zeros(topo.hosts, dtype=bool)
     if exclude is not None:
         left_out[host_numbers(topo, exclude, "exclude", least=0)] = True
     rng = {purpose: stream(seed, index, purpose) for purpose in ("gaps", "sizes", "src", "dst")}
     columns = {"start": Column(np.int64), "src": Column(np.int32), "dst": Column(np.int32), "bytes": Column(np.int64)}
-    for times in _arrivals(rng["gaps"], gap_ps, sigma, window[1]):
+    for times in _arrivals(rng["gaps"], gap_ps, wide, window[1]):
         src, dst = draw_pairs(rng["src"], rng["dst"], len(times))
         drawn = {"start": times + window[0], "src": src, "dst": dst, "bytes": dist.sample(rng["sizes"], len(times))}
         keep = slice(None) if exclude is None else ~(left_out[src] | left_out[dst])
@@ -104,7 +108,7 @@ def poisson(
         "load": float(load),
         "load_on": load_on,
         "arrivals": arrivals,
-        "sigma": sigma or None,
+        "sigma": wide or None,
         "pairs": pairs,
         "exclude": None if exclude is None else np.flatnonzero(left_out).tolist(),
         "flows_per_s": rate,

@@ -89,3 +89,57 @@ def test_two_jobs_have_steps_of_their_own():
     alone = [ps.simulate(TOPO, flows, "fifo").summary["training"]["step_ns"] for flows in (one, two)]
     both = ps.simulate(TOPO, one + two, "fifo").summary["training"]
     assert both["step_ns"] is None and [job["step_ns"] for job in both["jobs"]] == alone
+
+
+def spine(**more):
+    return {"time": "1us", "a": "host0", "b": "switch0", **more}
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ([spine(rate="50Gbps"), spine(rate="25Gbps")], "is given two rates at 1us, by tables 0 and 1; keep one of them"),
+        ([spine(up=False), spine(up=True)], "the link host0 - switch0 is given two states at 1us"),
+        ([spine(up=False), spine(up=False, on_down="hold")], "two states"),
+        ([spine(rate="50Gbps"), spine(rate="25Gbps", of="host0")], "two rates"),
+        ([spine(rate="50Gbps"), spine(up=False), spine(a="switch0", b="host0", rate="1Gbps")], "by tables 0 and 2"),
+    ],
+)
+def test_two_changes_of_a_link_at_one_time_that_contradict(changes, says):
+    with pytest.raises(SpecError, match=says):
+        TOPO.with_changes(changes)
+
+
+def test_changes_of_a_link_at_one_time_that_agree():
+    both = [spine(rate="50Gbps", of="host0"), spine(rate="25Gbps", of="switch0"), spine(up=False), spine(time="2us", up=True)]
+    assert len(TOPO.with_changes([*both, both[0]]).changes) == 5
+
+
+def test_a_receiver_has_one_speed_at_a_time(tmp_path):
+    topo = ps.behind_vswitches(TOPO, apps=1)
+    twice = [{"host": 1, "rate": rate, "start": "3us"} for rate in ("1Gbps", "2Gbps")]
+    with pytest.raises(SpecError, match="is given two rates at 3us, by tables 0 and 1"):
+        ps.with_receivers(topo, twice)
+    (tmp_path / "speed.csv").write_text("time,rate\n0us,1Gbps\n5us,2Gbps\n5us,3Gbps\n")
+    with pytest.raises(SpecError, match=r"speed.csv:4: time = .5us.: the row before has another rate at this time; keep one"):
+        ps.with_receivers(topo, [{"host": 1, "trace": str(tmp_path / "speed.csv")}])
+
+
+def test_a_number_in_quotes_is_a_name_where_nodes_are_named_by_numbers(tmp_path):
+    """Hosts 0, 1 and 4, switches 2 and 3: "2" is no host, and not the third one, which is 4."""
+    file = tmp_path / "topology.txt"
+    file.write_text("5 2 4\n2 3\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n4 3 1Gbps 1us 0\n2 3 1Gbps 1us 0\n")
+    topo = ps.from_file(file)
+    assert ps.flow_list(topo, [("0", "4", "1B"), (0, 2, "1B")]).dst.tolist() == [2, 2]
+    with pytest.raises(SpecError, match=r'dst = "2": no such host, this is a switch'):
+        ps.flow_list(topo, [("0", "2", "1B")])
+    with pytest.raises(SpecError, match=r'dst = "7": no such host; known: 0, 1, 4'):
+        ps.flow_list(topo, [("0", "7", "1B")])
+
+
+def test_gaps_without_a_sigma():
+    """Which a run with exponential gaps would ignore; as it was before where it is left out."""
+    with pytest.raises(SpecError, match=r"sigma = 2.0: exponential gaps have none; leave it out, or give arrivals"):
+        ps.poisson(TOPO, load=0.1, load_on="host", sigma=2.0)
+    usual, given = (ps.poisson(TOPO, load=0.1, load_on="host", arrivals="lognormal", **more) for more in ({}, {"sigma": 2.0}))
+    assert usual.start_ps.tolist() == given.start_ps.tolist() and usual.nominal == given.nominal

@@ -102,7 +102,7 @@ def test_hosts_with_several_links(tmp_path):
     "text, given, says",
     [
         (HOMED.replace("gpu", "n"), {}, "has 0 hosts, but a network has 2 to 65536; say which are, such as hosts = "),
-        (HOMED, {"hosts": "server*"}, 'hosts = "server*": must be a pattern of names of nodes without a kind'),
+        (HOMED, {"hosts": "server*"}, 'hosts = "server*": matches no node without a kind'),
         (HOMED, {"hosts": "*"}, "hosts need a switch between them"),
         (HOMED + "gpu0,gpu1\n", {}, "gpu0 and gpu1 are hosts linked to each other"),
     ],
