@@ -135,7 +135,6 @@ MISTAKES = {
     "regions are not freed": made(RegionsKept),
     "losses of applications that have gone are forgotten": made(CountersForgotten),
     "the ledger forgets what an earlier device has lost": replaced(Ledger, "close", ledger_forgets),
-    "ports are removed without their applications": replaced(Daemon, "hang_up", nothing),
     "a device is not suspended before it is left": replaced(Keeper, "_leave", lambda self, kept: kept.device.port.close()),
     "a port that is removed is not suspended first": replaced(Keeper, "remove", not_suspended),
     "an interface that is up again is not looked at": replaced(Keeper, "_concerned", lambda self, place: set()),
