@@ -4,7 +4,6 @@ import contextlib
 from unittest import mock
 
 from penstock_net.vswitch.attach import devices
-from penstock_net.vswitch.client.client import Port
 from penstock_net.vswitch.daemon import server
 from penstock_net.vswitch.daemon.config import Switch
 from penstock_net.vswitch.daemon.keeper import Keeper
@@ -104,11 +103,6 @@ def ledger_forgets(self, row):
     self.now.pop(row["port"], None)
 
 
-def slow_wake(self):
-    """An application that sleeps is woken by nothing but its timeout."""
-    return False
-
-
 @contextlib.contextmanager
 def whole_ports():
     """A receiver that does not read pauses all that its senders send: mode `pfc`, for which the law does not hold."""
@@ -135,11 +129,9 @@ MISTAKES = {
     "regions are not freed": made(RegionsKept),
     "losses of applications that have gone are forgotten": made(CountersForgotten),
     "the ledger forgets what an earlier device has lost": replaced(Ledger, "close", ledger_forgets),
-    "ports are removed without their applications": replaced(Daemon, "hang_up", nothing),
     "a device is not suspended before it is left": replaced(Keeper, "_leave", lambda self, kept: kept.device.port.close()),
     "a port that is removed is not suspended first": replaced(Keeper, "remove", not_suspended),
     "an interface that is up again is not looked at": replaced(Keeper, "_concerned", lambda self, place: set()),
     "`reload` does not try again": replaced(Keeper, "retry", lambda self: {}),
     "a receiver that does not read pauses its senders as a whole": whole_ports,
-    "applications do not hear that a port was removed": replaced(Port, "gone", property(slow_wake)),
 }

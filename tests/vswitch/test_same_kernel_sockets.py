@@ -120,6 +120,7 @@ def test_threads_wait_for_each_other():
     assert not event.is_set() and thread.is_alive()
     with gate:
         event.set()
+        assert gate.wait_for(lambda: seen, 60)
         assert not gate.wait_for(lambda: len(seen) > 1, 0.005)
         assert seen == ["worked"]
     thread.join(5)

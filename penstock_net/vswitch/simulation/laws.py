@@ -90,10 +90,6 @@ class Record:
             self.disturbed[at].discard(why)
             self.disturbed_until[at] = self.now()
 
-    def shake(self, at: int) -> None:
-        """Something is done to a port in a moment."""
-        self.disturbed_until[at] = self.now()
-
     def is_fine(self, at: int, since: int) -> bool:
         """Whether nothing has been wrong with a port since then."""
         return not self.disturbed.get(at) and self.disturbed_until.get(at, -1) < since

@@ -160,6 +160,7 @@ class Machine:
         tasks = self.world.tasks
         if len(tasks.all) == 1:
             return
+        tasks.most_waits = tasks.waits + MOST_WAITS // 10
         for app in self.apps.values():
             tasks.kill(app.task.pid)
         if self.daemon:
@@ -266,6 +267,13 @@ class Machine:
         self.world.tasks.process("operator", run)
 
     # ---- What is there ----
+
+    def is_left(self, name: str) -> bool:
+        """Whether the switch has a port that its daemon does not know."""
+        daemon = self.daemon
+        return bool(
+            daemon and self.call(lambda switch: name not in daemon.ports and name in [row["port"] for row in switch.ports()])
+        )
 
     def inventory(self) -> dict[str, int]:
         """Descriptors of the switch's process by kind, its memory files, and its threads."""

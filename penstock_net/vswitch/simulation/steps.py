@@ -101,9 +101,10 @@ def delete(machine: Machine, name: str) -> None:
 
 def new_mac(machine: Machine, name: str) -> None:
     if link := machine.link(name):
-        machine.record.shake(number_of(name))
-        link.set_mac(b"\6" + machine.world.random.randbytes(5))
-        _later(machine, lambda: machine.record.shake(number_of(name)))
+        mac = b"\6" + machine.world.random.randbytes(5)
+        machine.record.disturb(number_of(name), f"its address {mac.hex()}")
+        link.set_mac(mac)
+        _later(machine, lambda: machine.record.calm(number_of(name), f"its address {mac.hex()}"))
 
 
 def unseen(machine: Machine, name: str, what: str) -> None:
@@ -189,7 +190,13 @@ def remove(machine: Machine, name: str, with_app: bool = True) -> None:
     machine.record.disturb(number_of(name), "not there")
     if with_app:
         machine.end_app(name, killed=False)
-    machine.ask({"port_del": [name]}, lambda _: machine.record.disturb(number_of(name), "not there"))
+
+    def then(answer: Any) -> None:
+        machine.record.disturb(number_of(name), "not there")
+        if isinstance(answer, dict) and machine.is_left(name):
+            machine.record.fail(f"port {name} was removed, and is there")
+
+    machine.ask({"port_del": [name]}, then)
 
 
 def show(machine: Machine, name: str, what: str) -> None:
@@ -290,6 +297,7 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "down", tap), Step(later, "up", tap)],
         [Step(at, "delete", tap), Step(later, "reload", "", (draw.random() < 0.3,))],
         [Step(at, "delete", tap), Step(later, "remove", tap), Step(later + draw.randrange(3 * MS), "add", tap)],
+        [Step(at, "delete", tap), Step(at + MS, "reload", "", (False,)), Step(later + SETTLE_NS, "new mac", tap)],
         [Step(at, "new mac", tap)],
         [Step(at, "unseen", tap, (draw.choice(("new mac", "down", "delete")),)), Step(later, "up", tap)],
         [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
