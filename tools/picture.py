@@ -14,10 +14,16 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "what users call",
         [
-            ("cli", "commands", 1),
-            ("sweeps", "many runs", 1),
-            ("report", "tables, plots, pages", 2),
-            ("testing", "conformance, bench", 2),
+            ("cli", "commands", 4),
+            ("sweeps", "many runs", 4),
+            ("vswitch/simulation", "the switch under a seed's faults", 4),
+        ],
+    ),
+    (
+        "what that calls",
+        [
+            ("report", "tables, plots, pages", 3),
+            ("testing", "conformance, bench", 3),
             ("vswitch/client", "capture, plug, top", 2),
             ("vswitch/bench", "speed of the switch", 2),
             ("vswitch/cni", "ports of containers", 2),

@@ -26,7 +26,7 @@ PRINTED = 10_000  # lines that are kept of what schemes print
 class Inside(NamedTuple):
     """A number in the state of a scheme.
 
-    name     with that of its scheme: "bolt.moved"
+    name     with that of its scheme: "mine.moved"
     text     what its file says of it
     owner    "node", "port" or "flow"
     area     where the state of the scheme begins in the struct of its owner, and the field in it, bytes

@@ -123,14 +123,18 @@ MISTAKES = {
     "a night is lost": (schedule, "LinkChange(time, link, False, hold=hold)", "LinkChange(time, link, False)"),
     "a night too long": (
         schedule,
-        "LinkChange(time + night, link, True, rate)",
-        "LinkChange(time + night + 1, link, True, rate)",
+        "LinkChange(time + night, link, True, rate, llr=llr)",
+        "LinkChange(time + night + 1, link, True, rate, llr=llr)",
     ),
-    "no new rate": (schedule, "LinkChange(time + night, link, True, rate)", "LinkChange(time + night, link, True)"),
+    "no new rate": (
+        schedule,
+        "LinkChange(time + night, link, True, rate, llr=llr)",
+        "LinkChange(time + night, link, True, llr=llr)",
+    ),
     "the rate of the night": (
         schedule,
-        "False, hold=hold), LinkChange(time + night, link, True, rate)",
-        "False, rate, hold=hold), LinkChange(time + night, link, True)",
+        "False, hold=hold), LinkChange(time + night, link, True, rate, llr=llr)",
+        "False, rate, hold=hold), LinkChange(time + night, link, True, llr=llr)",
     ),
     "rates come last": (changes, "change.up is not None\n", "change.up is None\n"),
     "dark links have no routes": (changes, "if change.up or change.hold else", "if change.up else"),

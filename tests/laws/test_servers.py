@@ -29,7 +29,10 @@ def receivers(draw, hosts):
         }
         if draw(st.booleans()):
             table |= {"on": f"{draw(st.integers(1, 40))}us", "off": f"{draw(st.integers(1, 40))}us", "until": "400us"}
-        out.append(table)
+        if not any(
+            table["host"] == kept["host"] and ("on" in table or "on" in kept or table["start"] == kept["start"]) for kept in out
+        ):
+            out.append(table)  # two rates of one host at one time are refused
     return out
 
 

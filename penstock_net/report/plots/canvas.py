@@ -66,7 +66,7 @@ def series_looks(count: int) -> list[Look]:
     from penstock_net.palette import BLUE, DASHES, GREEN, ORANGE, PURPLE, RED, SKY
 
     colours = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
-    return [{"color": colours[i % 6], "linestyle": DASHES[i // 6 % len(DASHES)]} for i in range(count)]
+    return [{"color": colours[i % 6], "linestyle": DASHES[i // 3 % len(DASHES)]} for i in range(count)]
 
 
 def canvas(
@@ -118,7 +118,7 @@ def legend(figure: "Figure", axes: "Axes", least: int = 2) -> None:
 def legend_of(figure: "Figure", handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend of these lines above all panels. The figure grows by its height."""
     style = current()
-    room = int(54 * style.inches / WIDTH / style.scale)
+    room = int(53 * style.inches / WIDTH / style.scale)
     columns = max(1, min(4 if style.width == "column" else 8, len(labels), room // (max(map(len, labels)) + 5)))
     rows = -(-len(labels) // columns)
     columns = -(-len(labels) // rows)

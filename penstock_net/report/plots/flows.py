@@ -97,7 +97,7 @@ def slowdown_axes(axes: "Axes", percentile: float, statistic: str, clock: str, b
         names = [format_size(float(f"{bound:.3g}")) for bound in bounds]
         turned: Any = {"rotation": 45, "ha": "right"} if len(bounds) > 6 else {}
         axes.set_xticks(range(len(bounds)), names, **turned)
-        axes.set_xlabel(f"Flow size, up to; each bin has 1/{len(bounds)} of the flows")
+        axes.set_xlabel(f"Flow size, up to;\neach bin has 1/{len(bounds)} of the flows")
     else:
         log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
     axes.set_yscale("log")

@@ -8,7 +8,7 @@ import numpy as np
 from penstock_net.errors import SpecError
 from penstock_net.palette import BLUE
 from penstock_net.report.plots.canvas import Look, active, canvas, legend_of, log_axis
-from penstock_net.report.plots.sweeps import INTERVAL, axis_of
+from penstock_net.report.plots.sweeps import INTERVAL, axis_of, upright
 from penstock_net.results.cells import heading
 from penstock_net.results.pareto import USUAL
 from penstock_net.results.sweep import Sweep
@@ -57,7 +57,7 @@ def pareto(*sweeps: Any, x: str = USUAL[0], y: str = USUAL[1], over: tuple[str, 
             spread = [np.array([[mean[k][i] - low[k][i]], [high[k][i] - mean[k][i]]]).clip(0) for k in (0, 1)]
             look: Look = {"marker": "o", "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": edge, "linestyle": "none"}
             axes.errorbar(mean[0][i], mean[1][i], spread[1], spread[0], ecolor=edge, elinewidth=0.4, alpha=0.9, **look)
-        axes.set(xlabel=titles[0], ylabel=titles[1])
+        axes.set(xlabel=titles[0], ylabel=upright(titles[1]))
         for k, axis in enumerate((axes.xaxis, axes.yaxis)):
             least, most = np.nanmin(mean[k]), np.nanmax(mean[k])
             if least > 0 and most > WIDE * least:

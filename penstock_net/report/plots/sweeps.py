@@ -158,7 +158,7 @@ def against(*sweeps: Any, x: str | None = None, y: str | Statistic = "short_p99"
             at = np.array([value if numeric else places[value] for value in part[parameter]], dtype=float)
             at += (nth - (len(lines) - 1) / 2) * apart
             draw_bars(axes, at, mean.to_numpy(), low.to_numpy(), high.to_numpy(), look, label)
-        axes.set(xlabel=words(parameter, sweep.parameters), ylabel=text if len(text) <= LONGEST else text.replace(" (", "\n("))
+        axes.set(xlabel=words(parameter, sweep.parameters), ylabel=upright(text))
         axes.set_ylim(bottom=0)
         if not numeric:
             axes.set_xticks(list(places.values()), [str(value) for value in places])
@@ -170,6 +170,11 @@ def against(*sweeps: Any, x: str | None = None, y: str | Statistic = "short_p99"
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         legend_of_lines(figure, sweep, lines, parameter)
     return figure
+
+
+def upright(text: str) -> str:
+    """The title of a y axis, on two lines if one is longer than the axis."""
+    return text if len(text) <= LONGEST else text.replace(" (", "\n(")
 
 
 def axis_of(statistic: str, limits: Limits = FIXED) -> tuple[str, float]:
