@@ -409,6 +409,8 @@ def on_timeout(uec, node, flow):
     if index < end:
         mine.cwnd = max(mine.cwnd - size_of(uec, flow, index), float(uec.wire))
         lose(uec, flow, index)
+    else:
+        mine.in_flight = 0  # what arrived last was not answered, since the packet that asked for it was cut
     mine.credit = max(mine.credit, 1)
     mine.progress_at = node.now
     flow.rto = mine.timeout
