@@ -40,33 +40,65 @@ _TRIM = "cut payloads and serve headers first, ECN, ECMP by a field of each pack
 _UEC_HOSTS = "reordering, 64-bit bitmaps, NACKs, a table of entropies, no PFC"
 _BFC = "a table of flows, 32 queues a port that are paused one by one"
 RIVALS = (
-    Rival(Scheme("NSCC", {"name": "uec:nscc+mixed"}), True, _TRIM, _UEC_HOSTS),
-    Rival(Scheme("RCCC", {"name": "uec:rccc+mixed"}, 1), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
-    Rival(Scheme("NSCC + RCCC", {"name": "uec:both+mixed"}, 2), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
-    Rival(Scheme("BFC", {"name": "bfc"}), False, _BFC, "queues of flows that obey pauses, go-back-N"),
-    Rival(Scheme("BFC + spray", {"name": "bfc+spray"}, 1), False, f"{_BFC}, a port for each packet", "the same, reordering"),
+    Rival(Scheme("NSCC", {"name": "uec:nscc+mixed"}, run="nscc"), True, _TRIM, _UEC_HOSTS),
+    Rival(Scheme("RCCC", {"name": "uec:rccc+mixed"}, 1, run="rccc"), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
+    Rival(Scheme("NSCC + RCCC", {"name": "uec:both+mixed"}, 2, run="both"), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
+    Rival(Scheme("BFC", {"name": "bfc"}, run="bfc"), False, _BFC, "queues of flows that obey pauses, go-back-N"),
     Rival(
-        Scheme("BFC + spray, IRN", {"name": "bfc+spray+recovery:irn"}, 3),
+        Scheme("BFC + spray", {"name": "bfc+spray"}, 1, run="bfc-spray"),
+        False,
+        f"{_BFC}, a port for each packet",
+        "the same, reordering",
+    ),
+    Rival(
+        Scheme("BFC + spray, 128Q", {"name": "bfc+spray", "dqa": {"queues": 128}}, 4, run="bfc-spray-128"),
+        False,
+        "a table of flows, 128 queues a port that are paused one by one, a port for each packet",
+        "queues of flows that obey pauses, reordering, go-back-N",
+    ),
+    Rival(
+        Scheme("BFC + spray, IRN", {"name": "bfc+spray+recovery:irn"}, 3, run="bfc-spray-irn"),
         False,
         f"{_BFC}, a port for each packet",
         "queues of flows that obey pauses, a bitmap of one bandwidth-delay product",
     ),
-    Rival(Scheme("BFC + REPS", {"name": "bfc+reps"}, 2), False, f"{_BFC}, ECMP by a field of each packet", "the same, entropies"),
     Rival(
-        Scheme("Pyrrha", {"name": "pyrrha"}), False, "isolation queues for the roots of congestion, frames for them", "obey them"
+        Scheme("BFC + REPS", {"name": "bfc+reps"}, 2, run="bfc-reps"),
+        False,
+        f"{_BFC}, ECMP by a field of each packet",
+        "the same, entropies",
     ),
     Rival(
-        Scheme("DCQCN + Floodgate", {"name": "dcqcn:bfc+floodgate"}, 1),
+        Scheme("Pyrrha", {"name": "pyrrha"}, run="pyrrha"),
+        False,
+        "isolation queues for the roots of congestion, frames for them",
+        "obey them",
+    ),
+    Rival(
+        Scheme("DCQCN + Floodgate", {"name": "dcqcn:bfc+floodgate"}, 1, run="floodgate"),
         False,
         "windows for each destination, virtual output queues, ECN, PFC",
         "pacing for each flow, go-back-N",
     ),
-    Rival(Scheme("HPCC + PFC", {"name": "hpcc"}), False, "telemetry of 8 B a hop, PFC", "pacing and a window by telemetry"),
-    Rival(Scheme("DCQCN + PFC", {"name": "dcqcn:bfc"}), False, "ECN, PFC", "pacing for each flow, go-back-N"),
     Rival(
-        Scheme("NDP", {"name": "ndp"}), True, "cut payloads and serve headers first, return them", "a pacer of pulls, reordering"
+        Scheme("HPCC + PFC", {"name": "hpcc"}, run="hpcc"),
+        False,
+        "telemetry of 8 B a hop, PFC",
+        "pacing and a window by telemetry",
     ),
-    Rival(Scheme("DCTCP + spray", {"name": "dctcp+spray"}), True, "ECN, PFC, a port for each packet", "a window, reordering"),
+    Rival(Scheme("DCQCN + PFC", {"name": "dcqcn:bfc"}, run="dcqcn"), False, "ECN, PFC", "pacing for each flow, go-back-N"),
+    Rival(
+        Scheme("NDP", {"name": "ndp"}, run="ndp"),
+        True,
+        "cut payloads and serve headers first, return them",
+        "a pacer of pulls, reordering",
+    ),
+    Rival(
+        Scheme("DCTCP + spray", {"name": "dctcp+spray"}, run="dctcp-spray"),
+        True,
+        "ECN, PFC, a port for each packet",
+        "a window, reordering",
+    ),
 )
 ONE_LINK = "ndp"  # whose receivers pace what they are sent for one link
 
@@ -108,7 +140,7 @@ def cells() -> list[tuple[str, str, Rival]]:
 
 def label(fabric: str, traffic: str, rival: Rival) -> str:
     """Of a cell's run, and of its spec."""
-    return f"{fabric}-{traffic}-{rival.legend}"
+    return f"{fabric}-{traffic}-{rival.scheme.label}"
 
 
 def specs(scale: str) -> dict[str, Spec]:

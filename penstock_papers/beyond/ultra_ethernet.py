@@ -47,7 +47,16 @@ SEEDS = {"quick": 3, "paper": 10}
 DIFFERS: dict[str, Differs] = {}
 
 ENDS = ("NSCC", "RCCC", "NSCC + RCCC")
-LOSSLESS = ("BFC", "BFC + spray", "BFC + REPS", "DCQCN + Floodgate", "HPCC + PFC", "DCQCN + PFC", "DCTCP + spray")
+LOSSLESS = (
+    "BFC",
+    "BFC + spray",
+    "BFC + spray, 128Q",
+    "BFC + REPS",
+    "DCQCN + Floodgate",
+    "HPCC + PFC",
+    "DCQCN + PFC",
+    "DCTCP + spray",
+)
 CALM = ("permutation", "incasts", "all_to_all", "rpc", "slow")  # nothing fails, nothing is lost
 TIMED = tuple(traffic for traffic in TRAFFICS if traffic != "order")
 AS_GOOD = "as good: within a quarter"
@@ -56,6 +65,15 @@ BEFORE = "written after runs at scale quick, before any at scale paper"
 QUESTIONS = {  # id: the question, traffics, ours over theirs, band, why
     "ends-full": ("full", CALM, "BFC + spray", "NSCC + RCCC", 0.8, 1.25, AS_GOOD),
     "ends-core": ("core", CALM, "BFC + spray", "NSCC + RCCC", 0.8, 1.25, AS_GOOD),
+    "queues": (
+        "full",
+        ("rpc",),
+        "BFC + spray",
+        "BFC + spray, 128Q",
+        2.0,
+        None,
+        "60 flows of an incast are at every spine, which has 32 queues",
+    ),
     "credit-incasts": ("full", ("incasts",), "RCCC", "NSCC", None, 1.0, "credit is given at the rate of the receiver's link"),
     "paths": ("full", ("permutation",), "BFC", "BFC + spray", 2.0, None, "flows that share a link by their hash get half of it"),
     "retry": (
