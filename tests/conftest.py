@@ -8,7 +8,8 @@ or /proc, or runs a foreign program. It has a generous end, runs after the compu
 times, the last time by `./test` in a process of its own. What passed only then is listed at the end. What a count has proven
 wrong (vswitch/proven.py) and a crash fail at once.
 
-Hypothesis: how long an example takes is no reason to fail; the same examples every time, others with PENSTOCK_EXAMPLES.
+Hypothesis: how long an example takes is no reason to fail; the same examples every time, others with PENSTOCK_EXAMPLES
+(drawn.py: how many).
 """
 
 import os
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import polars  # noqa: F401  (its import sets an environment variable, which no file of tests leaves behind)
 import pytest
+from drawn import number
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
@@ -31,6 +33,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # as every command does
 
 settings.register_profile(
     "any machine",
+    max_examples=number(100),
     deadline=None,
     derandomize="PENSTOCK_EXAMPLES" not in os.environ,
     print_blob=True,
@@ -58,6 +61,7 @@ REAL_TIME = (
     "schemes/test_conformance.py",  # `penstock check` ends a run that does not come to its end
     "schemes/test_faults.py",
     "schemes/test_mutations.py",
+    "unit/test_advise_yang.py",  # yanglint is a process
     "unit/test_bad_inputs.py::test_files_without_end",
     "unit/test_bench.py",
     "unit/test_cli.py",
@@ -261,6 +265,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(END_S, func_only=True))
             if not config.getoption("lf", False):
                 item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1, rerun_except=[f"^{name}" for name in PROVEN]))
+        elif item.get_closest_marker("real_time"):
+            raise pytest.UsageError(f"{place(item)} is of real time, and REAL_TIME in tests/conftest.py does not say so")
         elif reads_a_clock(item.module):
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
@@ -288,5 +294,23 @@ def pytest_report_header() -> list[str]:
     return [] if has_switch() else ["the real switch is not built here: its tests are left out"]
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    return True if collection_path in (HERE / "vswitch", HERE / "simulated") and not has_switch() else None
+def may_be_chosen(file: str, expression: str) -> bool:
+    """Whether `-m` may choose tests of a file, as far as that can be said before it is imported; of the form `a and not b` only,
+    as in ./test."""
+    words = set(expression.split(" and "))
+    all_real_time = file.startswith(tuple(each for each in REAL_TIME if "::" not in each))
+    some_real_time = file.startswith(tuple(each.partition("::")[0] for each in REAL_TIME))
+    return not (
+        ("not real_time" in words and all_real_time)
+        or ("real_time" in words and not some_real_time)
+        or ("not thorough" in words and THOROUGH.get(file) == "")
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path in (HERE / "vswitch", HERE / "simulated") and not has_switch():
+        return True
+    if collection_path.suffix == ".py" and HERE in collection_path.parents:
+        file = collection_path.relative_to(HERE).as_posix()
+        return None if may_be_chosen(file, config.getoption("markexpr").strip()) else True
+    return None

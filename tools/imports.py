@@ -10,9 +10,11 @@ every name that a file uses and does not define, from the module whose .pxd decl
 import ast
 import builtins
 import re
+import shutil
 import subprocess
 import symtable
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from penstock_net.pxd import with_included
 
 PACKAGE = "penstock_net"
 GUARD = "if not cython.compiled:"
+OURS = f'lint.isort.known-first-party = ["{PACKAGE}"]'  # ruff looks for files of modules otherwise, and some have none
 _CIMPORT = re.compile(r"^from ([\w.]+) cimport (.+)$", re.M)
 _TYPE = re.compile(r"^\s*(?:cdef|ctypedef)?\s*(?:packed )?(?:struct|enum|union|class) (\w+)", re.M)
 _ENUM = re.compile(r"^( *)(?:cdef )?enum.*:\n((?:\1 +.*\n|\s*\n)+)", re.M)
@@ -30,17 +33,17 @@ _NAME = re.compile(r"(\w+) *(?:\[[^]]*\])*$")
 def main(check: bool) -> int:
     """Write, or check, all compiled files; the status of the program."""
     files = [path for path in sorted(Path(PACKAGE).rglob("*.py")) if path.with_suffix(".pxd").exists()]
-    stale = [path for path in files if path.parts[1] != "schemes" and up_to_date(path) != path.read_text()]
-    for path in stale:
+    wanted = formatted({path: with_imports(path) for path in files if path.parts[1] != "schemes"})
+    stale = {path: text for path, text in wanted.items() if text != path.read_text()}
+    for path, text in stale.items():
         print(f"{path}: its imports are not those of its names" if check else f"{path}: written")
         if not check:
-            path.write_text(up_to_date(path))
+            path.write_text(text)
     return int(check and bool(stale))
 
 
-@cache
-def up_to_date(path: Path) -> str:
-    """The text of a compiled file with the imports of the names that it uses."""
+def with_imports(path: Path) -> str:
+    """The text of a compiled file with the imports of the names that it uses, not yet formatted."""
     source = path.read_text()
     lines = source.splitlines(keepends=True)
     tree = ast.parse(source)
@@ -50,21 +53,27 @@ def up_to_date(path: Path) -> str:
     rest = "".join(lines)
     found = [f"    {statement}\n" for statement in imports(path, free_names(rest, path.name))]
     if not found:
-        return formatted(rest, path)
+        return rest
     before = [node for node in ast.parse(rest).body if isinstance(node, ast.Import | ast.ImportFrom)]
     if not any(isinstance(node, ast.Import) and node.names[0].name == "cython" for node in before):
         raise SystemExit(f'{path}: uses names of its .pxd; it needs "import cython"')
     at = max(node.end_lineno or 0 for node in before)
     lines = rest.splitlines(keepends=True)
     after = "".join(lines[at:]).lstrip("\n")
-    return formatted("".join([*lines[:at], "\n", f"{GUARD}\n", *found, "\n", after]), path)
+    return "".join([*lines[:at], "\n", f"{GUARD}\n", *found, "\n", after])
 
 
-def formatted(source: str, path: Path) -> str:
-    for command in (["check", "-q", "--select", "I", "--fix"], ["format", "-q"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
-        source = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True).stdout
-    return source
+def formatted(sources: dict[Path, str]) -> dict[Path, str]:
+    """Texts of files as ruff would have them, by its settings for their places."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy("pyproject.toml", folder)
+        copies = {path: Path(folder, path) for path in sources}
+        for path, copy in copies.items():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(sources[path])
+        for command in (["check", "-q", "--select", "I", "--fix", "--config", OURS], ["format", "-q"]):
+            subprocess.run([sys.executable, "-m", "ruff", *command, "--no-cache", "."], cwd=folder, check=True)
+        return {path: copy.read_text() for path, copy in copies.items()}
 
 
 def imports(path: Path, names: set[str]) -> list[str]:

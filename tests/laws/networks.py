@@ -1,12 +1,10 @@
 """Random networks and traffic for the laws, and how to look at the results."""
 
 import dataclasses
-import os
 from collections import Counter
 
 import numpy as np
 import polars as pl
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from penstock_net.composition import available, parse, scheme_type
@@ -28,7 +26,6 @@ __all__ = [
     "Topology",
     "available",
     "cutting",
-    "examples",
     "fitting",
     "flow_list",
     "frames",
@@ -58,11 +55,6 @@ SHAPES = {
     "parking_lot": lambda: parking_lot(hops=4, cross=2, bottleneck_rate="40Gbps"),
     "rails": lambda: rails(servers=4, gpus=2, segment=2, spines=2, ports=2, uplink_rate="200Gbps"),
 }
-
-
-def examples(count: int) -> settings:
-    """The number of examples, times PENSTOCK_EXAMPLES; half of them without."""
-    return settings(max_examples=max(1, round(count * float(os.environ.get("PENSTOCK_EXAMPLES", "0.5")))))
 
 
 def hosts_under(scheme, **values: str) -> HostConfig:

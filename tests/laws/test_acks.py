@@ -1,9 +1,10 @@
 """Acknowledgements of several packets, and such that take time to make: exact times of lone flows, and flows that end."""
 
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, hosts_under, networks, simulate
+from networks import HostConfig, Measure, flow_list, hosts_under, networks, simulate
 from test_lone_flow import check_alone, in_turn, some_pairs
 
 from penstock_net.composition import parse

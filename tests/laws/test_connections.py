@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import Measure, examples, hosts_under, same, simulate
+from drawn import examples
+from networks import Measure, hosts_under, same, simulate
 
 from penstock_net.composition import parse
 from penstock_net.errors import SpecError

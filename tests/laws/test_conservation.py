@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import (
@@ -15,7 +16,6 @@ from networks import (
     HostConfig,
     Measure,
     cutting,
-    examples,
     flow_list,
     headroom_buffer,
     incasts,

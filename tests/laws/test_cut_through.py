@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import (
@@ -14,7 +15,6 @@ from networks import (
     Measure,
     Topology,
     cutting,
-    examples,
     flow_list,
     headroom_buffer,
     incasts,

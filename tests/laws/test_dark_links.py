@@ -7,9 +7,10 @@ from itertools import combinations
 import networkx as nx
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, hosts_under, networks, reasons, same, simulate
+from networks import HostConfig, Measure, available, flow_list, hosts_under, networks, reasons, same, simulate
 
 from penstock_net import topology
 from penstock_net.cli import main

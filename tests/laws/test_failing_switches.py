@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, hosts_under, incasts, one_dst, reasons, same, simulate
+from networks import HostConfig, Measure, flow_list, hosts_under, incasts, one_dst, reasons, same, simulate
 
 from penstock_net.composition import parse
 from penstock_net.sim import results

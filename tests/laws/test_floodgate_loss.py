@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, incasts, networks, reasons, simulate, trace
+from networks import HostConfig, Measure, flow_list, incasts, networks, reasons, simulate, trace
 
 from penstock_net.composition import parse
 from penstock_net.topology import clos, leaf_spine

@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, simulate
+from networks import HostConfig, Measure, available, flow_list, simulate
 
 from penstock_net.errors import SpecError
 from penstock_net.topology import leaf_spine, star

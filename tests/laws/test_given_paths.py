@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import SHAPES, HostConfig, Measure, examples, flow_list, make_links, networks, simulate
+from networks import SHAPES, HostConfig, Measure, flow_list, make_links, networks, simulate
 from test_paths import TRACE, paths_taken
 
 from penstock_net.errors import SpecError

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from networks import HostConfig, Measure, available, examples, flow_list, make_links, same, simulate
+from drawn import examples
+from networks import HostConfig, Measure, available, flow_list, make_links, same, simulate
 from paper.in_network import Group, Network
 
 from penstock_net.errors import SpecError

@@ -4,9 +4,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, networks, simulate
+from networks import HostConfig, Measure, flow_list, networks, simulate
 
 from penstock_net.errors import SpecError
 from penstock_net.spec import parse_spec

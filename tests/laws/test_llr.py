@@ -5,9 +5,10 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, simulate
+from networks import HostConfig, Measure, flow_list, simulate
 from paper import llr
 
 from penstock_net.errors import SpecError

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import (
@@ -14,7 +15,6 @@ from networks import (
     Measure,
     Topology,
     available,
-    examples,
     flow_list,
     networks,
     simulate,

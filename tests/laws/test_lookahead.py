@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+from drawn import examples
 from networks import (
     HostConfig,
     Measure,
     Topology,
     cutting,
-    examples,
     fitting,
     flow_list,
     incasts,

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import (
@@ -13,7 +14,6 @@ from networks import (
     PFC,
     HostConfig,
     Measure,
-    examples,
     flow_list,
     headroom_buffer,
     incasts,

@@ -4,9 +4,10 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, simulate
+from networks import HostConfig, Measure, available, flow_list, simulate
 
 from penstock_net.composition import parse
 from penstock_net.sim.settings import Settings

@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import SHAPES, HostConfig, Measure, examples, flow_list, networks, simulate
+from networks import SHAPES, HostConfig, Measure, flow_list, networks, simulate
 
 TRACE = Measure(sample="0s", packets=True)
 

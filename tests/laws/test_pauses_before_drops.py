@@ -9,9 +9,10 @@ from math import ceil
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, simulate
+from networks import HostConfig, Measure, simulate
 
 from penstock_net.composition import parse
 from penstock_net.sim.headroom import headroom

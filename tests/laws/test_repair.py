@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import (
@@ -9,7 +10,6 @@ from networks import (
     PFC,
     HostConfig,
     Measure,
-    examples,
     flow_list,
     headroom_buffer,
     incasts,

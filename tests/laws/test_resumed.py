@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-from networks import HostConfig, Measure, cutting, examples, fitting, flow_list, hosts_under, incasts, networks, same, simulate
+from drawn import examples
+from networks import HostConfig, Measure, cutting, fitting, flow_list, hosts_under, incasts, networks, same, simulate
 from test_core_equality import CASES, LONG, SERVERS, SMALL, WAITING, incast_flows
 from test_deadlock import bouncing
 from test_same_bits import SCENARIOS

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+from drawn import examples
 from networks import (
     BFC,
     DQA,
     HostConfig,
     Measure,
-    examples,
     flow_list,
     incasts,
     networks,

@@ -1,9 +1,10 @@
 """The laws with virtual switches: lone flows, conservation, losslessness, with varying receivers and delayed frames."""
 
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import SHAPES, Measure, examples, flow_list, frames, incasts, reasons, same, simulate, unbounded
+from networks import SHAPES, Measure, flow_list, frames, incasts, reasons, same, simulate, unbounded
 from test_lone_flow import SIZES, check_alone, in_turn, some_pairs
 
 from penstock_net.composition import parse

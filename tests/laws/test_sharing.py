@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import DQA, Measure, Topology, available, examples, flow_list, make_links, simulate, trace
+from networks import DQA, Measure, Topology, available, flow_list, make_links, simulate, trace
 
 from penstock_net.topology import dumbbell, parking_lot, star
 from penstock_net.workload import Flows

@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import PFC, Measure, examples, flow_list, hosts_under, networks, simulate
+from networks import PFC, Measure, flow_list, hosts_under, networks, simulate
 from test_goldens import CASES
 
 from penstock_net.composition import parse

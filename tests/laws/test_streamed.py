@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import Run, examples, same, simulate
+from drawn import examples
+from networks import Run, same, simulate
 from test_resumed import EVERYTHING, MACHINES, Interrupted
 from test_same_bits import SCENARIOS
 

@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, hosts_under, same, simulate
+from networks import HostConfig, Measure, available, flow_list, hosts_under, same, simulate
 
 from penstock_net.errors import SpecError
 from penstock_net.spec import parse_spec

@@ -6,9 +6,10 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, available, examples, flow_list, networks, one_dst, simulate, trace
+from networks import HostConfig, Measure, available, flow_list, networks, one_dst, simulate, trace
 from test_resumed import Interrupted
 
 from penstock_net.composition import parse

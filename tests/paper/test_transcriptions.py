@@ -7,7 +7,8 @@ from fractions import Fraction
 from math import pi, sqrt
 
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from . import backdraft, bfc, dcqcn, dctcp, drr, expresspass, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
@@ -476,7 +477,7 @@ def networks(draw):
     return A, [draw(positive) for _ in range(I)], [draw(positive) for _ in range(J)]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(networks())
 def test_hpcc_lemma_of_appendix_a2(network):
     A, C, R = network
@@ -497,7 +498,7 @@ def test_hpcc_lemma_of_appendix_a2(network):
     assert hpcc.next_rates(A, C, R) == R
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(networks())
 def test_hpcc_the_recursion_converges_to_a_pareto_optimum(network):
     """(ii) and bounded rates: the largest load on every path comes within 1 % of its capacity."""
@@ -839,7 +840,7 @@ def test_max_min():
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(1, 20_000), min_size=1, max_size=8), st.sampled_from([drr.DRR, drr.CyclicDRR]))
 def test_drr_follows_the_fluid_within_one_frame_per_flow(sizes, kind):
     """All flows start together; frames of at most one quantum: within a round of the fluid's finishing times."""
@@ -924,7 +925,7 @@ def test_gobackn_rto_runs_while_bytes_are_in_flight():
     assert (s.rto_at, s.retransmitted) == (265, 1000)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(1, 20_000), st.integers(0, 2**32))
 def test_gobackn_everything_arrives_over_a_lossy_path(size, seed):
     rng = random.Random(seed)

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -67,7 +68,7 @@ def slowly(discipline, arrivals, sizes, permanent=0):
     return [float(departures[flow]) for flow in range(len(sizes))]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(FLOWS, st.sampled_from(["FQ", "SRF", "FIFO"]))
 def test_departures_are_those_of_a_slow_and_exact_link(flows, discipline):
     arrivals = np.cumsum([gap for gap, _ in flows]).astype(float)
@@ -79,7 +80,7 @@ def test_departures_are_those_of_a_slow_and_exact_link(flows, discipline):
     assert ours == pytest.approx(slow)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(FLOWS, st.integers(1, 3))
 def test_flows_that_never_end_take_their_share(flows, permanent):
     arrivals = np.cumsum([gap for gap, _ in flows]).astype(float)
@@ -89,7 +90,7 @@ def test_flows_that_never_end_take_their_share(flows, permanent):
     assert ours == pytest.approx(slow)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(FLOWS)
 def test_no_discipline_loses_work(flows):
     """The link is work-conserving: the last departure of every busy period is the same under all three."""
@@ -255,7 +256,7 @@ def test_the_lemma_fails_for_equation_6_in_exact_arithmetic():
     assert seen[1] != seen[2] and all(r[0] == 1 for r in seen)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 20))
 def test_parts_of_the_lemma_that_hold(seed, resources, paths):
     case = a2.random_networks(np.random.default_rng(seed), 20, resources, paths)

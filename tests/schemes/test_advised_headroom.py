@@ -3,7 +3,8 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_pfc_priorities import blocked_sender
 from test_pfc_switches import refused
@@ -31,7 +32,7 @@ mtu = 1000
 """
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.sampled_from([10, 100, 400, 800]),
     st.integers(1, 2000),

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 from alone import Alone, check_mistake
+from drawn import examples
 from helpers import (
     CONTROL,
     DATA,
@@ -20,7 +21,7 @@ from helpers import (
     network,
     traced,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import bolt
 
@@ -117,7 +118,7 @@ starts = st.integers(0, 30 * US)
 crowds = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 250_000), starts), min_size=2, max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(crowds, st.sampled_from([0, 3, 256]), st.sampled_from([1, 1059, 30_000]), st.sampled_from([1059, 2118, 20_000]))
 def test_any_flows(crowd, pru_max, sm_max, threshold):
     """From hosts 3, 4, ... to the first three."""
@@ -218,7 +219,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(steps, min_size=5, max_size=150))
 def test_any_acks_srcs_and_losses(walk):
     walk_of_sender(walk)
@@ -304,7 +305,7 @@ packets = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(packets, min_size=1, max_size=200), st.sampled_from([0, 2, 256]), st.sampled_from([1, 3001, 30_001]))
 def test_any_packets(walk, pru_max, sm_max):
     walk_of_port(walk, pru_max=pru_max, sm_max=sm_max)

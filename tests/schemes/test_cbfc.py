@@ -6,8 +6,9 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from helpers import DATA, EVERYTHING, US, acted, check_alone, check_bad, check_threads, network, planted, rows_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import cbfc
 
@@ -93,7 +94,7 @@ CHAINS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(CHAINS)
 def test_every_packet_leaves_when_the_transcription_says(case):
     assert hop_by_hop(**case) == model(**case)
@@ -211,7 +212,7 @@ def any_network(draw):
     return fat_tree(k=4, delay=delay, rate=rate)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(any_network(), st.data())
 def test_random_traffic_loses_nothing_and_stays_within_its_credits(topo, data):
     limit, credit, overhead = (
@@ -231,7 +232,7 @@ def test_random_traffic_loses_nothing_and_stays_within_its_credits(topo, data):
 # ---- law 2: throughput ----
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.integers(33, 400),
     st.integers(50_000, 3 * US),

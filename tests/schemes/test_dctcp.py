@@ -2,8 +2,9 @@
 
 import pytest
 from alone import Alone, check_mistake
+from drawn import examples
 from helpers import QUEUED_ACKS, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import dctcp
 
@@ -120,7 +121,7 @@ def compare(walk, scheme, text="", parameters=None):
 FORMS = ["dctcp", "dctcp:bfc", "dctcp:slow_start", "dctcp:bfc_slow_start"]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=5, max_size=150), st.sampled_from(FORMS), st.integers(0, 80)
 )

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from alone import Alone, check_mistake
+from drawn import examples
 from helpers import DATA, acted, check_alone, check_bad, check_threads, network, planted, traced
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from paper import entropies
 from test_host_hooks import scheme as of_hooks
@@ -157,7 +158,7 @@ def compare(name, walk, text="", seed=7, **parameters):
 
 
 @pytest.mark.parametrize("name, parameters", [("reps", {}), ("oblivious", {}), ("mixed", {}), ("mixed", {"recycle": False})])
-@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
+@examples(60, phases=[Phase.explicit, Phase.generate])
 @given(walk=steps)
 def test_as_transcribed(name, parameters, walk):
     compare(name, walk, **parameters)

@@ -13,7 +13,8 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from drawn import examples
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 import penstock_net
@@ -58,7 +59,7 @@ def translated(file: Path) -> str:
         return Translation(declared).text
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(SOURCES)), st.integers(0, 10**9), st.integers(1, 4))
 @example("hpcc", 1, 1)
 def test_a_mutated_file_is_refused_in_words_or_translated(tmp_path, name, seed, changes):

@@ -5,7 +5,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import assume, given, settings
+from drawn import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from paper import open_loop
 
@@ -49,7 +50,7 @@ FLOWS = st.lists(
 ).map(lambda flows: [(8 * start + i, size, rate, dst) for i, (start, size, rate, dst) in enumerate(flows)])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(1048, 60_000), FLOWS)
 def test_every_byte_is_where_it_is_by_hand(buffer, flows):
     senders = [open_loop.Sender(start, size, 8e12 / rate if rate else 0) for start, size, rate, _ in flows]

@@ -5,8 +5,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from drawn import examples
 from helpers import PAUSE, check_frames, network, outcome, pauses_of, planted, switch_rows, traced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import pfc, pfc_switch
 from test_pfc import crowd
@@ -145,7 +146,7 @@ def test_the_headroom_of_400_gbit_over_40_m():
     assert slow - quick == 107_001
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_nothing_is_lost_whatever_the_response(data):
     """The least buffer, any response, cell and rates: nothing lossless is dropped."""

@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from drawn import examples
 from helpers import (
     QUEUED_ACKS,
     SAMPLES,
@@ -19,7 +20,7 @@ from helpers import (
     senders,
     traced,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import powertcp
 
@@ -170,7 +171,7 @@ hops = st.lists(st.tuples(st.integers(1000, 200_000), st.integers(0, 300_000)), 
 steps = st.tuples(st.integers(80_000, 30 * US), hops, st.integers(0, 1), st.integers(0, 9))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(steps, min_size=10, max_size=40), st.sampled_from(["cwnd", "cwnd_old"]), st.sampled_from([0, 0.5, 3]))
 def test_any_telemetry(walk, average, first):
     compare(walk, average, first=first)

@@ -4,8 +4,9 @@ from collections import Counter, defaultdict, deque
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from helpers import acted, check_alone, check_bad, check_threads, incast, network, peers_of, planted, traced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import pyrrha
 
@@ -311,7 +312,7 @@ def flows_on(draw, topo):
     return flow_list(topo, listed or [(0, 1, 1000, "0us")])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.sampled_from(sorted(SHAPES)), LAWS, st.data())
 def test_the_laws(shape, parameters, data):
     """Every decision is the transcription's; pauses and their ends in turn; nothing is left when no traffic is."""

@@ -5,8 +5,9 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from drawn import examples
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, rows_of, traced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import spray
 
@@ -60,7 +61,7 @@ def test_what_is_lost_is_sent_again(policy):
     assert run.flows["retransmitted_bytes"].sum() > 0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(1, 10**6),
     loss=st.sampled_from([0.0, 0.02, 0.1]),

@@ -7,8 +7,9 @@ from math import sqrt
 from types import SimpleNamespace
 
 import pytest
+from drawn import examples
 from helpers import DATA, QUEUED_ACKS, US, acted, check_bad, check_sending, check_threads, check_windows, network, senders, traced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import swift
 
@@ -197,7 +198,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(steps, min_size=5, max_size=150))
 def test_any_delays_losses_and_timeouts(walk):
     compare(walk)

@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from drawn import examples
 from helpers import (
     DATA,
     QUEUED_ACKS,
@@ -19,7 +20,7 @@ from helpers import (
     senders,
     traced,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper import powertcp
 
@@ -142,7 +143,7 @@ def compare(walk, rules, text=""):
 steps = st.tuples(st.integers(80_000, 30 * US), st.integers(6 * US, 90 * US), st.integers(0, 9))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(steps, min_size=10, max_size=100), st.sampled_from(list(RULES)))
 def test_any_rtts(walk, rules):
     compare(walk, rules)

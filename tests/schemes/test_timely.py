@@ -4,6 +4,7 @@ import random
 
 import pytest
 from alone import Alone, check_mistake
+from drawn import examples
 from helpers import (
     DATA,
     QUEUED_ACKS,
@@ -18,7 +19,7 @@ from helpers import (
     senders,
     traced,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from paper import timely
 
@@ -183,7 +184,7 @@ def compare(walk, scheme, start, text="", **more):
     return model.law.branches
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(walks, st.sampled_from(["timely", "timely:ns3", "timely:floodgate"]), st.sampled_from([20, 60, 300, 600]), st.booleans())
 @example([0] * 10 + [-30 * US] * 6, "timely", 600, False)  # no gradient is not a negative one
 def test_any_rtts(walk, scheme, start, falling):

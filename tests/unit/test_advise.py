@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from advise_configs import SHIPPED, applied, clean
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.advise.checks import check
@@ -221,7 +222,7 @@ SWITCHES = st.builds(
 )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(SWITCHES)
 def test_the_buffer_adds_up_to_the_byte(switch):
     """Added up from the profiles that are written."""
@@ -236,7 +237,7 @@ def test_the_buffer_adds_up_to_the_byte(switch):
 
 
 @pytest.mark.parametrize("name", sorted(all_platforms()))
-@settings(max_examples=20)
+@examples(20)
 @given(st.data())
 def test_headroom_is_monotone(name, data):
     """In length and speed, rows and formula together; as far as the vendor's rows are."""
@@ -279,7 +280,7 @@ def test_headroom_by_hand_is_monotone_in_response_mtu_and_small_packets(response
         assert replace(of, mtu=mtu + more).xoff(gbps, 40).total >= size
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(1, 128), st.integers(-8, 7), st.integers(10**6, 10**9))
 def test_ecn_comes_before_pfc(n, threshold, pool):
     switch = replace(made(all_platforms()["Z9864f"], [(1, 400, 5)], (3,), pool + 10**6), fan_in=n)
@@ -303,7 +304,7 @@ def ports_table(switch):
     }
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(SWITCHES)
 def test_advice_on_what_was_advised_is_the_same_and_finds_nothing(switch):
     """What is written is read as the switch that it was made for, and checked without a finding."""
@@ -321,7 +322,7 @@ def test_advice_on_what_was_advised_is_the_same_and_finds_nothing(switch):
     assert not loose, loose
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.sampled_from(sorted(SHIPPED)), st.randoms(use_true_random=False))
 def test_a_rollback_is_exact(name, random):
     """Of any shipped configuration of which some rows are gone."""
@@ -429,7 +430,7 @@ PLACES += [
 ]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.dictionaries(st.sampled_from(PLACES), VALUES, max_size=3), st.booleans())
 def test_whatever_a_site_says(tmp_path_factory, changes, by_hand):
     """It is advised, or refused in at most two lines."""

@@ -4,7 +4,8 @@ import json
 
 import pytest
 from advise_configs import SHIPPED, applied, clean
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.advise import checks, fields
@@ -209,7 +210,7 @@ ROWS = st.dictionaries(st.sampled_from(NAMES) | TEXT, TEXT | st.lists(TEXT, max_
 TABLES = st.dictionaries(st.sampled_from(READ), st.dictionaries(TEXT, ROWS, max_size=4), min_size=1, max_size=6)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(TABLES, st.sampled_from(sorted(SHIPPED)), st.data())
 def test_whatever_the_tables_say(tmp_path_factory, tables, name, data):
     """Mixed into a clean configuration: advice and findings or none, never another exception; and what is read is what was

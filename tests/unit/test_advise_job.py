@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from advise_configs import SHIPPED, clean
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.advise import repeat, what_ifs
@@ -185,7 +186,7 @@ def test_what_was_advised_is_what_is_simulated_after_it_is_loaded(name):
     assert now(after, advice) == advised(advice)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(sorted(SHIPPED)), st.integers(1, 10**6), st.integers(-8, 7), st.integers(0, 100))
 def test_the_settings_of_a_configuration(name, xoff, threshold, percent):
     """Each field that is changed is in the simulation, and only that."""

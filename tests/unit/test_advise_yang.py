@@ -39,7 +39,6 @@ LISTS = {  # table: the module that has it, and the keys of its list
 needs_models = pytest.mark.skipif(
     not YANGLINT or not (MODELS / "sonic-types.yang").is_file(), reason="no yanglint, or no models in PENSTOCK_SONIC_YANG"
 )
-pytestmark = pytest.mark.real_time  # yanglint is a process
 
 
 def namespace(module):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -70,7 +71,7 @@ SHAPES = st.tuples(st.integers(2, 12), st.integers(1, 3), st.integers(0, 40))
 
 
 @pytest.mark.parametrize("name", ALL_REDUCE)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(shape=SHAPES)
 def test_all_reduce_gives_every_rank_every_sum(name, shape):
     n, chunks, more = shape
@@ -88,7 +89,7 @@ def test_what_switches_reduce_is_sent_once_by_every_rank():
 
 
 @pytest.mark.parametrize("name", ALGORITHMS["reduce_scatter"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(shape=SHAPES)
 def test_reduce_scatter_leaves_the_sums_in_parts(name, shape):
     n, chunks, more = shape
@@ -102,7 +103,7 @@ def test_reduce_scatter_leaves_the_sums_in_parts(name, shape):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS["all_gather"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(shape=SHAPES)
 def test_all_gather_gives_every_rank_every_part(name, shape):
     n, chunks, more = shape
@@ -120,7 +121,7 @@ def test_all_gather_gives_every_rank_every_part(name, shape):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS["broadcast"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(shape=SHAPES, root=st.integers(0, 11))
 def test_broadcast_reaches_every_rank(name, shape, root):
     n, chunks, more = shape
@@ -132,7 +133,7 @@ def test_broadcast_reaches_every_rank(name, shape, root):
 
 
 @pytest.mark.parametrize("name", sorted({*ALGORITHMS["all_to_all"]} - {PXN}))  # whose own test is in tests/laws
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(shape=SHAPES)
 def test_all_to_all_sends_every_block_once(name, shape):
     n, chunks, more = shape
@@ -240,7 +241,7 @@ def test_bad_training(arguments, says):
     assert says in str(error.value)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     tensor=st.sampled_from([1, 2, 4]),
     pipeline=st.sampled_from([1, 2, 4]),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from bad_inputs import CALLS, COMMANDS, EDGES, FLOWS, SIZES, SPECS
-from hypothesis import HealthCheck, given, settings
+from drawn import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import penstock_net as ps
@@ -181,7 +182,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3))
 def test_fuzzed_specs(here: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]):
     changes = {key: value for key, value in changes.items() if key not in ("run.duration", "topology.hosts")}
@@ -192,7 +193,7 @@ def test_fuzzed_specs(here: Path, capsys: pytest.CaptureFixture[str], changes: d
     assert (status, len(error)) == (0, 0) or (status == 2 and 1 <= len(error) <= 2)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(st.characters(codec="utf-8"), max_size=60)
     | st.lists(st.sampled_from(["0", "1", "9", ",", "\n", '"', ".", "-", "e", "#", "h0", "s0", "1us"]), max_size=30).map("".join)

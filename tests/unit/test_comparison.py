@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock_net as ps
@@ -74,7 +75,7 @@ def test_quantiles_that_agree_hide_flows_that_do_not(run, tmp_path):
     assert abs(np.log(worst["ratio"])) == pytest.approx(np.abs(np.log(found.flows["ratio"].to_numpy())).max())
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(lost=st.sets(st.integers(0, 200), max_size=60), more=st.integers(0, 3), jitter=st.floats(0, 0.4 * NEAR_NS))
 def test_each_flow_is_itself_though_others_are_missing(run, tmp_path_factory, lost, more, jitter):
     """Flows of one source, destination and size are told apart by their starts, which may be a little off."""
@@ -161,7 +162,7 @@ def test_columns_that_are_not_read_are_said(run, tmp_path):
         assert len(ps.compare(run, path).flows) == len(run.flows)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda t: ("src,dst,bytes,start_us,fct_us\n" + t).encode()))
 def test_any_file_is_taken_or_refused_in_words(run, tmp_path_factory, content):
     path = tmp_path_factory.mktemp("any") / "other.csv"

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -92,7 +93,7 @@ def test_mean_and_weights_are_exactly_those_of_the_sampler(options):
     st.booleans(),
     st.sampled_from([None, 1, 10, 1000]),
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_mean_is_that_of_the_sampler_whatever_the_points(points, interpolate, round_up):
     sizes = sorted(size + 1 for size, _ in points)
     cdf = [*sorted(p for _, p in points)[:-1], 1.0]
@@ -205,7 +206,7 @@ def test_bad_options_are_refused():
         st.text('0123456789.,-+eEinfa#"\n\r bytescdf', max_size=200).map(lambda text: ("bytes,cdf\n" + text).encode()),
     )
 )
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_arbitrary_bytes_give_a_distribution_or_a_spec_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"
     path.write_bytes(content)

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock_net as ps
@@ -57,7 +58,7 @@ def same(one: Samples, other: Samples) -> None:
 
 
 @given(sampled(), st.sampled_from(SWITCHES), st.integers(0, 20), st.integers(0, 20), st.booleans())
-@settings(max_examples=40)
+@examples(40)
 def test_everything_counts_samples_without_rows(both, switch, low, high, with_last):
     whole, sparse = both
     same(whole, sparse)
@@ -80,7 +81,7 @@ def test_everything_counts_samples_without_rows(both, switch, low, high, with_la
 
 
 @given(sampled(), st.integers(1, 9), st.integers(0, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_they_are_read_in_parts(both, chunk, rows):
     whole, sparse = (samples.lazy() for samples in both)
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +96,7 @@ def test_they_are_read_in_parts(both, chunk, rows):
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.lists(st.floats(0, 100), min_size=1, max_size=5))
-@settings(max_examples=40)
+@examples(40)
 def test_a_distribution_is_that_of_its_values(numbers, shares):
     values = np.array(numbers) / 7
     found = Distribution.of(values)

@@ -7,7 +7,8 @@ import tomllib
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from drawn import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock_net import inputs
@@ -40,7 +41,7 @@ HELPERS = {
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(VALUES)
 @example(10**5000)
 @example(-(10**400))
@@ -141,7 +142,7 @@ def test_toml_of_absurd_size_is_refused(text):
     assert len(str(caught.value).splitlines()) <= 2
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.sampled_from(["run.seed", "run.duration", "run.drain", "topology.hosts", "workload.0.load", "measure.sample"]), VALUES)
 def test_any_value_of_a_spec_is_taken_or_refused_with_its_key(key, value):
     section, _, rest = key.partition(".")

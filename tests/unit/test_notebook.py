@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from base64 import b64decode
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,10 +41,22 @@ def written(outputs: list) -> str:
     return "".join(said.text for said in outputs if said.output_type == "stream")
 
 
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """executed(path): a notebook with its outputs, and the folder in which it ran. Each runs once."""
+
+    @cache
+    def run(path):
+        folder = tmp_path_factory.mktemp(path.stem)
+        return notebooks.execute(path, folder), folder
+
+    return run
+
+
 @pytest.mark.parametrize("path", notebooks.BOOKS, ids=lambda path: path.stem)
-def test_the_examples(path, tmp_path):
+def test_the_examples(path, executed):
     """In a kernel: no cell fails or writes to stderr, pictures are sharp and show something, tables are tables."""
-    book = notebooks.execute(path, tmp_path)
+    book, folder = executed(path)
     cells = shown(book)
     found = [said for outputs in cells for said in outputs if "data" in said]
     pictures = [said for said in found if "image/png" in said.data]
@@ -56,8 +69,8 @@ def test_the_examples(path, tmp_path):
         edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
         assert (edge > 0.9).all(), "nothing is cut off"
     page, files = notebooks.as_page(book, path.stem)
-    assert len(files) == len(pictures) and str(tmp_path) not in page
-    CHECKS.get(path.stem, lambda cells, folder: None)(cells, tmp_path)
+    assert len(files) == len(pictures) and str(folder) not in page
+    CHECKS.get(path.stem, lambda cells, folder: None)(cells, folder)
 
 
 def check_first_run(cells, folder):
@@ -118,13 +131,13 @@ def test_what_is_stored(path):
         assert (path.parent / link).is_file(), link
 
 
-def test_the_example_as_html(tmp_path):
+def test_the_example_as_html(tmp_path, executed):
     """As nbconvert exports it, in Chromium: figures and tables are there, light and dark, and nothing is wider than its cell."""
     exporter = pytest.importorskip("nbconvert", reason="nbconvert is not installed").HTMLExporter()
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
-    book = notebooks.execute(notebooks.FOLDER / "first_run.ipynb", tmp_path)
+    book, _ = executed(notebooks.FOLDER / "first_run.ipynb")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS)
         for theme in ("light", "dark"):

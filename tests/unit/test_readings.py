@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import readings
-from hypothesis import assume, given, settings
+from drawn import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -17,10 +18,6 @@ from penstock_net.topology.changes import SwitchChange
 
 RATES = [20, 32, 80, 160, 200, 800]  # ps per byte: 400 to 10 Gbit/s
 KINDS = ["leaf_spine", "fat_tree", "clos", "dumbbell", "star", "parking_lot", "sites", "rails", "planes", "dragonfly", "torus"]
-
-
-def examples(count):
-    return settings(max_examples=count, deadline=None)
 
 
 def spelled(value, what):

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock_net as ps
@@ -86,14 +87,14 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(["timestamp", "input_length", "output_length", "hash_ids", "more"])
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(lines=st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=3), cut=st.integers(0, 60))
 def test_any_lines_are_read_or_refused(folder, lines, cut):
     text = LINE + "".join(json.dumps(line) + "\n" for line in lines)
     refused_or_valid(folder, text[: len(text) - cut])
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(text=st.text(alphabet=string.digits + '.,;eE+-\n"# ', max_size=60))
 def test_any_table_is_read_or_refused(folder, text):
     refused_or_valid(folder, TABLE + text)
@@ -112,7 +113,7 @@ def refused_or_valid(folder, text):
         assert 0 <= request.arrival_ps <= 2**62 and 1 <= request.input_tokens <= MAX_TOKENS >= request.output_tokens >= 0
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     rows=st.lists(
         st.tuples(st.decimals(0, 10**6, places=6), st.integers(1, 10**6), st.integers(0, 10**6), st.lists(st.integers(0, 2**60))),
@@ -183,7 +184,7 @@ def served(requests, prefill, decode, rate, assign, block, store):
         yield p, d, cached, more, sent, ends[p]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 30), st.integers(1, 40), st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock_net as ps
@@ -70,7 +71,7 @@ def forms(name: str, full: str) -> list[str]:
 
 
 @given(choice=st.sampled_from(PARAMETERS), data=st.data())
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_set_wins_over_every_form_of_a_parameter(choice, data):
     name, full = choice
     part, _, parameter = full.rpartition(".")
@@ -91,7 +92,7 @@ def test_set_wins_over_every_form_of_a_parameter(choice, data):
 
 
 @given(choice=st.sampled_from(PARAMETERS), data=st.data())
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_two_forms_in_a_file_are_refused_with_both_lines(choice, data):
     name, full = choice
     one, two = data.draw(st.lists(st.sampled_from(forms(name, full)), min_size=2, max_size=2, unique=True))

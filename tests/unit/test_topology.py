@@ -9,6 +9,7 @@ from collections import Counter
 import networkx as nx
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -282,7 +283,7 @@ def test_routes_of_each_kind(small):
     check_routes(small)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(topo=networks(), data=st.data())
 def test_routes_of_any_network(topo, data):
     check_routes(topo)
@@ -316,7 +317,7 @@ def test_base_rtt_of_a_leaf_spine_by_hand():
     assert leaf_spine().base_rtt_ps(mtu=4000, header=90, ack=102) == 4 * 80 * (4090 + 102) + 8 * 10**6
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(topo=networks())
 def test_base_rtt_of_any_network(topo):
     graph, worst = graph_of(topo), 0
@@ -360,7 +361,7 @@ def test_ideal_fct_over_any_path(links, size, mtu, header):
 
 
 @pytest.mark.parametrize("alike", [True, False])
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_ideal_fct_follows_the_path_that_the_flow_takes(alike, data):
     topo, seed = data.draw(networks(alike)), data.draw(st.integers(0, 2**40))
@@ -390,7 +391,7 @@ def test_ideal_fct_where_equal_cost_paths_differ():
 
 
 @pytest.mark.parametrize("alike", [True, False])
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(data=st.data(), ack=st.sampled_from([1, 60, 84, 3000]))
 def test_ideal_times_by_the_sender_s_clock(alike, data, ack):
     """The ACKs take a path of their own, and may be larger than the data."""

@@ -6,7 +6,8 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_topology import SMALL, networks, ports_of
 
@@ -95,7 +96,7 @@ def down_links(topo, numbers):
     return frozenset(number % len(topo.links) for number in numbers)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(networks(), st.lists(st.integers(0, 100), max_size=4))
 def test_edges_are_those_of_all_shortest_paths(topo, numbers):
     down = down_links(topo, numbers)
@@ -119,7 +120,7 @@ def test_symmetric_paths_of_three_tiers():
     assert Backpressure.of(topo, links, symmetric=True).edges == edges_of(topo, symmetric_paths(topo, links), links)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(networks(), st.lists(st.integers(0, 100), max_size=4))
 def test_cycles_are_those_of_networkx(topo, numbers):
     graph = Backpressure.of(topo, down_links(topo, numbers))
@@ -133,7 +134,7 @@ def test_cycles_are_those_of_networkx(topo, numbers):
         assert len(cycle) == min(map(len, nx.simple_cycles(twin.subgraph(group), length_bound=len(cycle))))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(networks(), st.lists(st.integers(0, 100), max_size=4))
 def test_nothing_is_left_of_a_cycle_without_the_elided_edges(topo, numbers):
     graph = Backpressure.of(topo, down_links(topo, numbers)).without_elided()

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, parking_lot, star
@@ -59,7 +60,7 @@ def pairs_of(topo, count=200):
     return src, (src + 1 + rng.integers(0, topo.hosts - 1, count)) % topo.hosts, rng.integers(1, 10**6, count)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(topo=shapes())
 def test_computed_routes_are_the_tabulated_ones(topo):
     structure, table = topo._structure, tabulated_routes(topo._fabric)
@@ -72,7 +73,7 @@ def test_computed_routes_are_the_tabulated_ones(topo):
     assert ((found < 0) == (expected < 0)).all() and ((found < 0) == (nodes == hosts)).all()
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(topo=shapes(), data=st.data())
 def test_with_links_down_there_are_tables(topo, data):
     down = frozenset(data.draw(st.sets(st.integers(0, len(topo.links) - 1), min_size=1, max_size=3)))
@@ -86,7 +87,7 @@ def test_with_links_down_there_are_tables(topo, data):
         assert not cut & {(node, port) for port in ports}
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(topo=shapes(), seed=st.integers(0, 1000))
 def test_times_and_loads_are_those_of_a_search(topo, seed):
     src, dst, sizes = pairs_of(topo)

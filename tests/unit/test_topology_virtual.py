@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from drawn import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock_net.composition import parse
@@ -169,7 +170,7 @@ PERIODS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(GOOD, st.one_of(st.just({}), PERIODS)).map(lambda two: {**two[0], **two[1]}), max_size=4))
 @example([])
 def test_every_receiver_comes_back_from_the_spec(receivers):
@@ -199,7 +200,7 @@ ANYTHING = st.one_of(
 KEYS = st.sampled_from(["host", "rate", "start", "on", "off", "until", "trace", "Host", "x"])
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.dictionaries(KEYS, ANYTHING, max_size=7))
 @example({"host": 0, "rate": 1e-300})
 @example({"host": 0, "rate": "1Gbps", "on": "1ps", "off": "1ps", "until": "1s"})

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,7 +177,7 @@ def test_round_trip_is_exact_to_the_picosecond(tmp_path_factory, rows):
         st.binary(max_size=200), st.text('0123456789.,-+e#"\n host', max_size=200).map(lambda text: (HEADER + text).encode())
     )
 )
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_arbitrary_bytes_give_flows_or_a_spec_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"
     path.write_bytes(content)

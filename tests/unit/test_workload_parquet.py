@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -116,7 +117,7 @@ ROW = st.tuples(
 
 
 @given(st.lists(ROW, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_the_same_table_as_csv_and_as_parquet(tmp_path_factory, rows):
     folder = tmp_path_factory.getbasetemp()
     names = ("src", "dst", "bytes", "start_ns", "class", "priority")

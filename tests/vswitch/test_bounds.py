@@ -6,8 +6,9 @@ Driven ports are links in this process, so that their kernel side is this test; 
 import contextlib
 
 import pytest
+from drawn import examples
 from frames import udp
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -368,7 +369,5 @@ class Accounting(RuleBasedStateMachine):
         rig.switch.close()
 
 
-Accounting.TestCase.settings = settings(
-    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-)
+Accounting.TestCase.settings = examples(20, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 test_accounting = Accounting.TestCase

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from daemons import running
-from hypothesis import HealthCheck, given, settings
+from drawn import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from test_lab import FORBIDDEN
 from waiting import until
@@ -333,7 +334,7 @@ JSON = st.recursive(
 KEYS = st.sampled_from([*spec.STANDARD, *spec.OWN, spec.VALID, "cni.dev/x"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=20) | st.dictionaries(KEYS, JSON, max_size=4), command=st.sampled_from(sorted(spec.NEEDS)))
 def test_any_input_has_an_answer(tmp_path, data, command):
     """Of a valid form, whatever comes on standard input: deep, long, of other types."""

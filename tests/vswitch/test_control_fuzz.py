@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from daemons import A, B, C, running
+from drawn import examples
 from frames import udp
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import strategies as st
 from waiting import until
 
@@ -184,9 +185,7 @@ def act(connection, action):
 
 @given(attack=ATTACKS)
 @example(attack=[(1, ("send", b'{"capture": []}\n', ["itself"])), (1, ("close",))])
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+@examples(100, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_clients_go_on_beside_any_attack(working, attack):
     """Interleaved connections that send requests, halves of them, anything else, descriptors of any kind; and read little."""
     with contextlib.ExitStack() as stack:
@@ -203,7 +202,7 @@ def test_clients_go_on_beside_any_attack(working, attack):
 
 
 @given(answers=st.integers(50, 400), size=st.sampled_from(["settings", "ports", "counters"]))
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(10, suppress_health_check=list(HealthCheck))
 def test_a_client_that_reads_no_answers(working, answers, size):
     """It asks until the switch waits for it, which ends after REQUEST_S."""
     with socket.socket(socket.AF_UNIX) as connection:

@@ -6,8 +6,9 @@ import socket
 
 import numpy as np
 import pytest
+from drawn import examples
 from frames import payload_of, udp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from proven import accounted
 from waiting import until
@@ -104,7 +105,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=st.lists(STEP, max_size=40), mode=st.sampled_from(["backdraft", "dpfq", "pfc", "lossy"]))
 @example([("send", "a", "b", 0, 60), ("turn", 20), ("hand over",), ("take", "b", 30), ("turn", 20)], "dpfq")
 @example([("send", "a", "b", 0, 60), ("turn", 20), ("hand over",), ("take", "b", 30), ("turn", 20)], "pfc")

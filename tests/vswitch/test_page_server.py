@@ -8,7 +8,8 @@ import threading
 
 import pytest
 from daemons import A, running
-from hypothesis import HealthCheck, given, settings
+from drawn import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from waiting import until
 
@@ -124,7 +125,7 @@ def test_what_is_not_the_page():
 
 
 @given(data=st.one_of(st.binary(max_size=300), st.from_regex(rb"(GET|HEAD|P[A-Z]*) [^\n]* HTTP/1\.[01x]\r?\n(.*\n){0,5}")))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_request_may_be_anything(shared, data):
     with client(shared, data) as connection:
         connection.shutdown(socket.SHUT_WR)

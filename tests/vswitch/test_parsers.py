@@ -11,8 +11,9 @@ import tomllib
 
 import fuzz_region
 import pytest
+from drawn import examples
 from frames import udp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -144,7 +145,7 @@ def test_recordings_of_both_units_and_orders(order, magic, unit):
             list(parse_frames(recording(size)))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(VALUES | SWITCH, VALUES | st.lists(PORT | VALUES, max_size=3))
 def test_specs(switch, port):
     """Any table of settings is understood or refused with an error of ours."""

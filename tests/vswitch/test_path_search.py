@@ -4,7 +4,8 @@ import random
 import struct
 
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from overlay_wire import HEADER, MS
 
@@ -166,7 +167,7 @@ def test_an_end_of_before_that_answers_no_probes_is_sent_none():
 WORDS = st.integers(0, MASK) | st.integers(0, 40) | st.sampled_from((1200, KERNEL, 65_507))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.sampled_from((STATE, PROBE, PROBED)), WORDS, WORDS, WORDS, st.integers(0, 1600)), max_size=30))
 def test_anything_may_be_said_of_the_path(messages):
     """By somebody who knows the session: lengths stay in bounds, and the search comes to its end when they are quiet."""

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import PenstockError, SpecError
@@ -292,7 +293,7 @@ def recordings(tmp_path_factory):
     return [recording(suffix, tmp_path_factory.mktemp("small")) for suffix in ("pcap", "pcapng")]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(data=st.data())
 def test_a_malformed_recording_is_an_error_and_never_a_crash(recordings, data):
     text = bytearray(data.draw(st.sampled_from(recordings)))
@@ -308,7 +309,7 @@ def test_a_malformed_recording_is_an_error_and_never_a_crash(recordings, data):
         assert all(14 <= len(frame) <= pcapfile.LONGEST for _, frame in frames)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from([b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"]), st.binary(max_size=200))
 def test_random_data_after_a_valid_header(magic, rest):
     with contextlib.suppress(SpecError):

@@ -9,7 +9,8 @@ import signal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -67,7 +68,7 @@ def test_room_ends_with_buffers_rings_and_doorbells():
     assert sum(app.send(3, [b"x"]) for _ in range(40)) == 16
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.sampled_from(["send", "receive"]), st.integers(0, 3), st.integers(1, 90)), max_size=120))
 def test_like_lists(steps):
     """Against plain lists: nothing is lost, doubled or overtaken within a queue; all memory comes back."""

@@ -4,7 +4,8 @@ import contextlib
 import socket
 
 import pytest
-from hypothesis import HealthCheck, settings
+from drawn import examples
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from quiet import quiet
@@ -272,9 +273,7 @@ class Kernel(RuleBasedStateMachine):
             self.table.close()
 
 
-Kernel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-)
+Kernel.TestCase.settings = examples(60, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 test_nobody_waits_for_one_of_several_peers = Kernel.TestCase
 
 

@@ -5,7 +5,8 @@ import struct
 import time
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from drawn import examples
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from test_vhost_user import FRAME, NO_HEADER, attached, take
 from vhost_front_end import EVENTS, F_INDIRECT, F_NEXT, F_WRITE, GUEST, USUAL, FrontEnd, connect
@@ -137,7 +138,7 @@ WORDS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress_health_check=list(HealthCheck))
 @example(words=[0, 0, 1 << 32, 65563, *[0] * 12], heads=[1], indices=[0, 1], features=USUAL)  # a frame that is too long
 @given(
     words=st.lists(WORDS, min_size=16, max_size=40),

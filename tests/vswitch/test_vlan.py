@@ -3,8 +3,9 @@
 import struct
 
 import pytest
+from drawn import examples
 from frames import udp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_net.errors import SpecError
@@ -110,7 +111,7 @@ def test_every_port_to_every_other_with_every_tag(headers):
 SOURCES = st.integers(0, len(PORTS) - 1)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.booleans(), st.lists(st.tuples(SOURCES, SOURCES, st.binary(max_size=30), st.integers(0, 60)), max_size=12))
 def test_whatever_comes_is_of_its_vlan_or_refused(headers, frames):
     """Any bytes behind the addresses, cut anywhere: each frame is counted, and comes out of no port without its VLAN."""
