@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock_net.results.run import Run as Run
     from penstock_net.results.statistic import Statistic as Statistic
     from penstock_net.results.sweep import Sweep as Sweep
+    from penstock_net.sim.buffers import buffer_needs as buffer_needs
     from penstock_net.sim.checkpoint import Checkpoint as Checkpoint
     from penstock_net.sim.config import HostConfig as HostConfig
     from penstock_net.sim.config import InNetwork as InNetwork
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "penstock_net.errors": ("ClaimFailed", "Interrupted", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
+    "penstock_net.sim.buffers": ("buffer_needs",),
     "penstock_net.sim.checkpoint": ("Checkpoint",),
     "penstock_net.sim.config": ("HostConfig", "InNetwork", "Measure"),
     "penstock_net.results.comparison": ("Comparison", "compare"),

@@ -92,6 +92,7 @@ OWN_INTERPRETER = (
     "laws/test_acknowledged.py::test_the_interpreted_core_agrees",
     "laws/test_connections.py::test_the_interpreted_core_agrees",
     "laws/test_in_network.py::test_the_interpreted_core_agrees",
+    "laws/test_llr.py::test_plan_a_hundred_in_a_row",
     "schemes/test_host_hooks.py::test_interpreted_equals_compiled",
     "simulated/test_simulation.py::test_a_seed_is_the_same_bits",
     "schemes/test_pfabric.py::test_arrivals_may_be_counted",

@@ -35,6 +35,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    buffer: Annotated[
+        str | None,
+        typer.Option(
+            "--buffer",
+            metavar="SPEC.toml|PRESET",
+            help="Print the buffer that its ports need, to lose nothing and for the full rate, by rate and cable, instead.",
+            show_default=False,
+        ),
+    ] = None,
     network: Annotated[
         str | None,
         typer.Option(
@@ -47,7 +56,11 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="The picture of --backpressure. Default: backpressure.png.", show_default=False
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The picture of --backpressure (default: backpressure.png) or of --buffer; of --buffer also a table, .csv.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -61,6 +74,8 @@ def command(
 
         penstock explain --headroom quickstart
 
+        penstock explain --buffer quickstart -o buffer.pdf
+
         penstock explain --network quickstart
 
     The backpressure graph of a network says which egresses may pause which: one by which packets leave may pause those of the
@@ -72,6 +87,10 @@ def command(
     priority that has pauses of its own. What a link needs for that is shown beside, and what it leaves of a switch's buffer. Of
     a sweep, its folder, it is shown for each point where it differs.
 
+    The buffer that a port needs is for what comes in by one link, of one priority, virtual channel or queue: what a scheme that
+    pauses or gives credit must keep never to lose a packet, and never to let the link idle. It is shown for the ports of the
+    network, and for other rates and lengths of the cable; schemes of the package that the spec does not have stand beside.
+
     A network's bisection is what the hosts of one half of its ToRs can send to those of the other half at once.
     """
     from penstock_net.errors import SpecError
@@ -81,6 +100,11 @@ def command(
     from penstock_net.results.sweep import is_sweep
     from penstock_net.spec import presets
 
+    if buffer is not None and (markdown or any(value is not None for value in (run, backpressure, headroom, network))):
+        raise SpecError("stands alone, but for --out", place="--buffer", remedy="leave out RUN and the other options")
+    if buffer is not None:
+        _explain_buffer(buffer, out)
+        return
     for option, given in (("--headroom", headroom), ("--network", network)):
         others = [value for value in (run, backpressure, headroom, network, out) if value is not None]
         if given is not None and (markdown or len(others) > 1):
@@ -97,7 +121,12 @@ def command(
         _explain_backpressure(backpressure, out or Path("backpressure.png"))
         return
     if out is not None:
-        raise SpecError("is the picture of --backpressure", place="--out", value=out, remedy="give a spec with --backpressure")
+        raise SpecError(
+            "is the picture of --backpressure or --buffer",
+            place="--out",
+            value=out,
+            remedy="give a spec with --backpressure or --buffer",
+        )
     if run is None or markdown:
         typer.echo(dictionary.markdown(), nl=False)
         return
@@ -115,19 +144,12 @@ def command(
 def _explain_backpressure(spec: str, out: Path) -> None:
     """Print each graph of the spec's network, and draw one."""
     from penstock_net.composition import declared
-    from penstock_net.errors import SpecError
     from penstock_net.report import plots
     from penstock_net.report.plots.backpressure import backpressure
-    from penstock_net.results.sweep import is_sweep
-    from penstock_net.spec import load_spec
     from penstock_net.topology.backpressure import over_time
 
     plots.check_format(out)
-    if is_sweep(spec):
-        raise SpecError(
-            "is a sweep, whose runs may have different networks", place=spec, remedy="give the folder of one of its runs"
-        )
-    loaded = load_spec(spec)
+    loaded = _of_one_network(spec)
     schemes = [loaded.build_scheme(table) for table in loaded.schemes]
     others = [line for scheme in schemes for line in _other_paths(scheme)]
     for line in dict.fromkeys(others):
@@ -163,6 +185,43 @@ def _explain_network(spec: str) -> None:
 
     topo = load_spec(spec).build_topology()
     typer.echo("\n".join([topo.describe(), *inventory(topo)]))
+
+
+def _explain_buffer(spec: str, out: Path | None) -> None:
+    """Print what ports need under each scheme of the spec, and others; draw it, or write it as a table."""
+    from penstock_net.files import write_file
+    from penstock_net.report import plots
+    from penstock_net.report.buffers import lines, needs_of
+    from penstock_net.report.plots.buffers import buffers
+    from penstock_net.workload import Flows
+
+    as_table = out is not None and out.suffix.lower() == ".csv"
+    if out is not None and not as_table:
+        plots.check_format(out)
+    loaded = _of_one_network(spec)
+    topo = loaded.build_topology()
+    needs = needs_of([loaded.settings(table, topo, Flows.none()) for table in loaded.schemes])
+    typer.echo("\n".join(lines(needs)))
+    if out is None:
+        return
+    if as_table:
+        write_file(out, needs.table.write_csv().encode())
+    else:
+        plots.save(buffers(needs.table, needs.own), out)
+    typer.echo(f"written to {out}")
+
+
+def _of_one_network(spec: str) -> "Spec":
+    """A spec.  SpecError: it is a sweep."""
+    from penstock_net.errors import SpecError
+    from penstock_net.results.sweep import is_sweep
+    from penstock_net.spec import load_spec
+
+    if is_sweep(spec):
+        raise SpecError(
+            "is a sweep, whose runs may have different networks", place=spec, remedy="give the folder of one of its runs"
+        )
+    return load_spec(spec)
 
 
 def _explain_headroom(spec: str) -> None:

@@ -18,6 +18,7 @@ which then is empty for HRTT. `early` is one such product: what is left lasts un
 
 title = "BFC"
 includes = ["dqa"]
+structs = {"need": {"lossless": "int64", "full_rate": "int64", "flows": "int32", "classes": "int32"}}
 packet_state = {"counter_incr": "int16", "upstream_q": "int16"}
 port_state = {
     "pause_counter": "int32[upstreams]",
@@ -26,6 +27,7 @@ port_state = {
     "resume_at": "int32",  # full packets, times N_active
     "quiet": "int32",
     "upwards": "int32",
+    "buffer": "need[1]",
 }
 node_state = {"obeyed": "mask[upstreams // 32 * ports]"}  # the same of queues here, by 32 and port: paused, or were of late
 parameters = {
@@ -67,6 +69,26 @@ def set_up_node(bfc, node):
         my_port(bfc, port).one_hop_bdp = whole(bfc.th * hrtt / port.ps_per_byte)
         my_port(bfc, port).resume_at = whole(bfc.resume_at * hrtt / port.ps_per_byte / frame)
         my_port(bfc, port).upwards = 1 if bfc.elide and is_above(node, port) else 0
+        say_needs(bfc, port)
+
+
+def say_needs(bfc, port):
+    """What one queue of the neighbour may store here: a threshold, and what still comes after a pause, two delays of the link and
+    three frames.  Of fewer than `flows` flows, each in a queue of its own, a link idles after each resume for more than a
+    packet: the other queues' last packets, and what is left of the resumed ones, do not last until these send again."""
+    mine = my_port(bfc, port)
+    world = bfc.at.world
+    bdp = whole(port.delay / port.peer_ps_per_byte) + 1
+    th = bfc.th_bytes if bfc.th_bytes > 0 else mine.one_hop_bdp
+    need = buffer_at(mine, 0)
+    need.lossless = th + 2 * bdp + 3 * (world.quantum + world.control)
+    need.full_rate = need.lossless
+    packets = whole(2 * port.delay / (world.quantum * port.ps_per_byte))
+    flows = 1
+    while flows + flows * (mine.resume_at // flows) <= packets:
+        flows += 1
+    need.flows = flows
+    need.classes = port.peer_queues
 
 
 def exceeds_threshold(bfc, node, port, queue):

@@ -23,6 +23,7 @@ next on a link that is one channel: then it waits until a full packet fits.
 
 title = "CBFC"
 structs = {
+    "need": {"lossless": "int64", "full_rate": "int64", "flows": "int32", "classes": "int32"},
     "channel": {  # of a port: its egress, then its ingress
         "consumed": "int64",
         "freed": "int64",
@@ -47,6 +48,7 @@ structs = {
 }
 packet_state = {"credits": "int16", "vc": "int16"}
 frame_state = {"counts": "int64[8]"}
+port_state = {"buffer": "need[1]"}
 node_state = {
     "channels": "channel[ports * vcs]",
     "ends": "end[ports]",
@@ -156,6 +158,11 @@ def set_up_node(cbfc, node):
         there = 0 if port.peer_node < cbfc.at.world.host_count else 1
         out = needed(cbfc, port, 1, there)
         most = needed(cbfc, port, 0, 1)
+        need = buffer_at(my_port(cbfc, port), 0)
+        need.lossless = cost(cbfc, cbfc.at.world.quantum) * cbfc.credit
+        need.full_rate = most * cbfc.credit
+        need.flows = 1
+        need.classes = cbfc.vcs
         reserved = cbfc.pool
         for vc in range(cbfc.vcs):
             channel = channel_at(cbfc, node, slot, vc)

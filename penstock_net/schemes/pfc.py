@@ -21,8 +21,7 @@ With `cell` a packet takes whole cells of the buffer: all shares and headrooms c
 smallest size, or, with `small_packets`, for this share of them among full ones.  With `headroom_pool` the headrooms are limits,
 and all of a switch together hold no more than the pool, which alone is set aside: "headroom pool full" is the reason of drops.
 
-`rates` names rates of neighbours; `rate_alpha` and `rate_headroom` are for each of them in turn, `host_alpha` and `host_headroom`
-the same for ports to servers.
+`rates` names rates of neighbours; `rate_alpha` and `rate_headroom` are for these in turn, `host_...` for ports to servers.
 """
 
 title = "PFC"
@@ -38,9 +37,10 @@ structs = {
         "obeyed_since": "time",
         "ignored_until": "time",  # 0: it obeys them
     },
+    "need": {"lossless": "int64", "full_rate": "int64", "flows": "int32", "classes": "int32"},
     "told": {"next": "int32", "waiting": "int32"},  # a priority at an egress: the ring of its commands that wait
 }
-port_state = {"first": "group[1]", "others": "group[priorities - 1]", "needed": "int64", "quiet": "int32"}
+port_state = {"first": "group[1]", "others": "group[priorities - 1]", "buffer": "need[1]", "quiet": "int32"}
 node_state = {
     "shared_used": "int64",
     "shared_size": "int64",
@@ -58,11 +58,7 @@ parameters = {
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
     "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
     "senders": ("choice all edge", "all", "edge: only virtual switches pause, others drop what has no room (Backdraft table 3)"),
-    "watchdog": (
-        "time",
-        0,
-        "a switch's port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never",
-    ),
+    "watchdog": ("time", 0, "a port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never"),
     "restoration": ("time", "400ms", "until no pause has come for so long (SONiC: 200 ms to 2 s)"),
     "action": ("choice forward drop", "forward", "what the watchdog does with packets that wait and come (SONiC: drop)"),
     "poll": ("time", 0, "the watchdog looks at multiples of this time (SONiC: 100 ms to 1 s); 0 = at any time"),
@@ -210,19 +206,22 @@ def in_cells(pfc, size, full):
 def headroom_of(pfc, node, port):
     """Headroom of a priority: at least what can arrive after the decision, at the highest rate of the neighbour so far.
 
-    That is two delays of the link, the response time, three frames, and what the neighbour sends while pauses of other priorities
-    go first; in cells, if these are counted.
+    That is two delays of the link, the response time, three frames, and what comes while pauses of other priorities go first; in
+    cells, if these are counted.  As much but a frame is to be stored `xon` below the threshold, or the link idles after a resume.
     """
-    ingress = my_port(pfc, port)
+    need = buffer_at(my_port(pfc, port), 0)
     control = pfc.at.world.control
     frame = (pfc.lossless_mtu if pfc.lossless_mtu > 0 else pfc.at.world.quantum) + control
     bdp = whole(port.delay / port.peer_ps_per_byte) + 1
     answer = whole(pfc.response / port.peer_ps_per_byte) + 1 if pfc.response > 0 else 0
     most = 2 * bdp + answer + 3 * frame + control * (pfc.priorities - 1)
-    ingress.needed = max(in_cells(pfc, most, frame - control), ingress.needed)
+    need.lossless = max(in_cells(pfc, most, frame - control), need.lossless)
+    need.full_rate = max(need.lossless + pfc.xon + in_cells(pfc, most - frame, frame - control), need.full_rate)
+    need.flows = 1
+    need.classes = bits_set(pfc.lossless & (bit(pfc.priorities) - 1))
     if configured(pfc, node, port) > 0:
         return configured(pfc, node, port)
-    return max(whole(pfc.headroom * bdp), ingress.needed)
+    return max(whole(pfc.headroom * bdp), need.lossless)
 
 
 def late_of(pfc, node, port):

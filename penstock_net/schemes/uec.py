@@ -18,8 +18,8 @@ RCCC.  A flow asks for credit for all that it has to send, up to 1.5 BDP, with N
 it has; flows of a host that have credit share what they ask for.  `uec_receiver` says what credit is, and what receivers do.
 
 A packet asks for an answer (AR) if window or credit let no other one go, if it is the last, or is sent again.  One that `trim`
-has cut is answered by a NACK, and sent again before new ones.  A timeout, of 15 us and the time of six queues, sends the first
-packet in flight again, whatever the credit.
+has cut is answered by a NACK, and sent again before new ones.  After a timeout, 15 us and the time of six queues, packets that
+have been in flight for so long are sent again, the first one whatever the credit; a sixteenth more passes until that is seen.
 
 With `ack_stall`, as in the simulator, a sender may have to wait for its timeout: its last packet did not ask, and the window has
 shrunk below what is in flight, of which the receiver owes no answer.  Without it one packet more is sent, which asks.
@@ -37,6 +37,8 @@ flow_state = {
     "out": "mask[32]",  # packets that are neither acknowledged nor to be sent again, by their number modulo RING
     "again": "mask[32]",  # packets to be sent again
     "twice": "mask[32]",  # packets that have been sent again
+    "early": "mask[32]",  # packets in flight that were sent before `early_at`, or soon after it
+    "early_at": "time",
     "count": "int64",  # packets to be sent again
     "cum": "int64",  # packets acknowledged
     "total": "int64",
@@ -127,6 +129,7 @@ GATE = 8.0
 FAR = 4.0
 QUANTUM = 256
 ONLY_RCCC = 1
+SHARE = 16  # of the timeout: packets sent within so much of it are taken for one group
 PATIENT = 6  # a flow that waits for credit, and for nothing else, waits 2 to the power of this as long
 
 
@@ -166,8 +169,10 @@ def on_start(uec, node, flow, pkt):
     if uec.rto == 0:
         depth = (uec.at.world.bdp + uec.wire - 1) // uec.wire
         flow.rto = 15000000 + whole(6.0 * depth * uec.wire * port_of(flow).ps_per_byte)
+    flow.rto += flow.rto // SHARE
     mine.timeout = flow.rto
     mine.progress_at = node.now
+    mine.early_at = node.now
     mine.most = whole(mine.largest)
     mine.credit = mine.most
     permit(uec, flow)
@@ -256,6 +261,12 @@ def on_send(uec, node, flow, pkt):
         wait_for(uec, node, flow, pkt)
     mine.in_flight += pkt.size
     set_bit(mine.out, index % RING)
+    if mine.in_flight == pkt.size:
+        mine.early_at = node.now
+    if node.now - mine.early_at <= mine.timeout // (SHARE + 1):
+        set_bit(mine.early, index % RING)
+    else:
+        clear_bit(mine.early, index % RING)
     if carried.again:
         set_bit(mine.twice, index % RING)
         mine.asked = 1
@@ -347,6 +358,16 @@ def forget(uec, node, flow):
         mine.cum = cum
         flow.rto = mine.timeout
         mine.progress_at = node.now
+        regroup(uec, node, flow)
+
+
+def regroup(uec, node, flow):
+    """All packets in flight are of those that the next timeout is for."""
+    mine = my_flow(uec, flow)
+    mine.early_at = node.now
+    end = flow.sent // uec.at.world.mtu + 64
+    for word in range(mine.cum >> 6, end >> 6):
+        mine.early[word % WORDS] = mine.out[word % WORDS]
 
 
 def forget_bits(uec, flow, pkt):
@@ -399,18 +420,25 @@ def lose(uec, flow, index):
 
 
 def on_timeout(uec, node, flow):
-    """Of the first packet in flight."""
+    """Of all packets that have been in flight since the timer was set."""
     mine = my_flow(uec, flow)
     flow.backoff = 0
-    index = mine.cum
+    left = mine.early_at + mine.timeout - node.now
+    if left > 0:  # they were sent after others had been acknowledged
+        flow.rto = left
+        return
     end = (flow.sent + uec.at.world.mtu - 1) // uec.at.world.mtu
-    while index < end and not has_bit(mine.out, index % RING):
-        index += 1
-    if index < end:
-        mine.cwnd = max(mine.cwnd - size_of(uec, flow, index), float(uec.wire))
-        lose(uec, flow, index)
-    else:
+    flying = 0
+    for index in range(mine.cum, end):
+        if has_bit(mine.out, index % RING):
+            if has_bit(mine.early, index % RING):
+                mine.cwnd = max(mine.cwnd - size_of(uec, flow, index), float(uec.wire))
+                lose(uec, flow, index)
+            else:
+                flying = 1
+    if not flying:
         mine.in_flight = 0  # what arrived last was not answered, since the packet that asked for it was cut
+    regroup(uec, node, flow)
     mine.credit = max(mine.credit, 1)
     mine.progress_at = node.now
     flow.rto = mine.timeout

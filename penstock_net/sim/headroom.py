@@ -66,7 +66,7 @@ def headroom_in(sim: Simulation, topo: Topology, composition: Composition, name:
             state = sim.scheme_state(name, node, port)
             if state:
                 groups = [*state["first"], *state["others"]]
-                needed[end, link] = state["needed"]
+                needed[end, link] = state["buffer"][0]["lossless"]
                 given[end, link] = max(group["headroom_size"] for group in groups)
                 late[end, link] = groups[0]["late"]
                 taken[node] += sum(group["reserve"] for group in groups)

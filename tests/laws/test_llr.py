@@ -1,6 +1,10 @@
 """Links that send lost frames again themselves: beside a transcription, dialogues computed by hand, and their laws."""
 
+import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -375,6 +379,38 @@ def test_plan_random_losses():
     run, got = frames(line(25_000, 0.05), 1000, 1000, 8)
     there = receiver(run)
     assert len(got) == 1000 and 0 < there["nack_tx"] <= there["rx_bad"] and sender(run)["timeouts"] == 0
+
+
+# the plain core, in which the i-th frames to arrive, from the first to the last one of a burst, are lost, whatever is drawn
+BURSTS = """
+import json, sys
+from penstock_net.sim.interpreted import install
+install()
+from penstock_net.sim.core import watched
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
+import test_llr
+for last in json.loads(sys.argv[2]):
+    arrived = iter(range(1, 10**6))
+    watched.lost = lambda node, port, pkt: 101 <= next(arrived) <= last
+    run, got = test_llr.frames(test_llr.line(25_000, 0.5), 300, 1000, 1)
+    print(json.dumps([got, test_llr.receiver(run), test_llr.sender(run)]))
+"""
+
+
+def test_plan_a_hundred_in_a_row():
+    """100 consecutive losses: all delivered once and in order, and after the last one it takes at most twice as long as after a
+    single one until frames are passed on again."""
+    command = [sys.executable, "-B", "-c", BURSTS, str(Path(__file__).parent), json.dumps([101, 200])]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    waits = []
+    for last, line_of in zip((101, 200), made, strict=True):
+        got, there, here = json.loads(line_of)
+        there_too = model(1000, 25_000, {}).run([0] * 300, lambda i, last=last: 101 <= i <= last)
+        assert [tuple(row) for row in got] == there_too.delivered
+        assert [number for _, number in got] == list(range(300)) and there["rx_duplicate_seq"] == 0
+        assert here["flushes"] == here["timeouts"] == 0 and there["rx_bad"] == last - 100
+        waits.append(got[100][0] - got[99][0] - (last - 100) * 80_000)
+    assert 0 < waits[1] <= 2 * waits[0]
 
 
 def test_plan_throughput():

@@ -1,5 +1,5 @@
 """Ultra Ethernet's transport under NSCC, RCCC and both, and trimming: dialogues of the simulator, a transcription beside both,
-laws, goldens."""
+laws.  Goldens: test_uec_beside_htsim.py."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from paper import uec
 from penstock_net.composition import FOLDER, parse
 from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.simulate import simulate
-from penstock_net.topology import fat_tree, leaf_spine, star
+from penstock_net.topology import leaf_spine, star
 from penstock_net.workload import flow_list
 
 US = 1_000_000
@@ -470,54 +470,34 @@ def test_a_mistake_in_nacks_is_found(mistake):
         nacks(text.replace(right, wrong))
 
 
-# ---- goldens of the simulator: percentiles within 5 %, packets sent again within 20 % ----
-
-ONCE = "13-6 1-4 6-0 2-13 10-5 15-1 8-14 14-2 5-15 4-12 12-11 0-8 9-7 7-9 3-10 11-3"
-PAIRS = [tuple(map(int, pair.split("-"))) for pair in ONCE.split()]
-GOLDEN = {  # pods, pairs, parameters: p50, p95 and largest time (us) until the sender knows, packets sent again
-    "one flow": (4, [(0, 15)], {}, (176.2, 176.2, 176.2), 0),
-    "both ways": (4, [(0, 15), (15, 0)], {}, (176.8, 176.8, 176.8), 0),
-    "15 to 1": (4, [(i, 0) for i in range(1, 16)], {}, (2287.7, 2478.5, 2478.5), 811),
-    "a permutation": (4, PAIRS, {"entropy_bits": 7}, (190.8, 194.0, 194.0), 0),
-}
-
-
-GOLDEN_WITH_CREDIT = {  # times and packets sent again with RCCC alone, and with both
-    "one flow": (((177.4,) * 3, 0), ((177.4,) * 3, 0)),
-    "both ways": (((178.2,) * 3, 0), ((178.2,) * 3, 0)),
-    "15 to 1": (((2450.7, 2464.4, 2464.4), 762), ((2458.1, 2462.9, 2462.9), 758)),
-    "a permutation": (((190.6, 195.7, 195.7), 3), ((192.4, 196.8, 196.8), 0)),
-}
-
-
-@pytest.mark.parametrize("control", ["rccc", "both"])
-@pytest.mark.parametrize("case", GOLDEN)
-def test_golden_with_credit(case, control):
-    """Of fewer than ten packets that are sent again the number is chance."""
-    k, pairs, parameters, _, _ = GOLDEN[case]
-    times, again = GOLDEN_WITH_CREDIT[case][control == "both"]
-    topo = fat_tree(k=k)
-    flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in pairs])
-    made = simulate(topo, flows, parse(f"uec:{control}+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
-    assert np.percentile(made.flows["acked_ns"].to_numpy() / 1000, (50, 95, 100)) == pytest.approx(times, rel=0.05)
-    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2, abs=10) and made.summary["drops"] == 0
-
-
-@pytest.mark.parametrize("case", GOLDEN)
-def test_golden(case):
-    k, pairs, parameters, times, again = GOLDEN[case]
-    topo = fat_tree(k=k)
-    flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in pairs])
-    made = simulate(topo, flows, parse("uec+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
-    found = np.percentile(made.flows["acked_ns"].to_numpy() / 1000, (50, 95, 100))
-    assert found == pytest.approx(times, rel=0.05)
-    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2) and made.summary["drops"] == 0
-    if case == "one flow":
-        assert made.flows["acked_ns"].item() == pytest.approx(176_199.52, abs=1e-6)
-        assert made.ports.filter(made.ports["node"] == 15)["tx_bytes"].item() == 124 * 64
-
-
 # ---- laws ----
+
+
+def test_a_timeout_is_of_packets_that_have_been_in_flight_for_so_long():
+    """Of four packets one is sent again 21 us after the first: the others are lost when the timer ends, it is a timeout later."""
+    file = FileOf("", 10**6, None)
+    mine, timeout = file.mine, file.mine.timeout
+
+    def send(index, now, flags=0):
+        file.flow.sent = max(file.flow.sent, (index + 1) * 4086)
+        file.call("on_send", now, SimpleNamespace(seq=index * 4086, size=4150, payload=4086, flags=flags, ecn=0))
+
+    def expire(now):
+        file.node.now = now
+        file["on_timeout"](file.me, file.node, file.flow)
+        return [index for index in range(4) if has_bit(mine.again, index)]
+
+    file["try_send"] = lambda *_: None
+    for index in range(4):
+        send(index, index * 332_000)
+    file.node.now = 20 * US
+    file["refuse"](file.me, file.node, file.flow, 2, 1, 20 * US, 1)
+    assert file["choose_packet"](file.me, file.node, file.flow) == 2 * 4086
+    send(2, 21 * US, BITS["RETRANSMITTED"])
+    assert expire(timeout - 1000) == [] and file.flow.rto == 1000
+    assert expire(timeout) == [0, 1, 3]
+    assert expire(2 * timeout - 1000) == [0, 1, 3] and expire(2 * timeout) == [0, 1, 2, 3]
+    assert mine.in_flight == 0 and timeout == pytest.approx(72_768_000 * 17 / 16, rel=0.01)
 
 
 def test_what_is_cut_is_sent_again_once_and_queues_are_bounded():

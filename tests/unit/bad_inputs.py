@@ -517,4 +517,10 @@ CALLS = [
     ("ps.with_receivers(topo, [3])", "receivers.0 = 3: must be a table"),
     ("ps.Sweep.load(None)", "path = None: must be the path of the folder of a sweep"),
     ("ps.pause_times('r')", 'run = "r": must be of type Run'),
+    ("ps.buffer_needs('fifo')", "no part of fifo says what buffer it needs"),
+    ("ps.buffer_needs(3)", "schemes = 3: must be a list"),
+    ("ps.buffer_needs('pfc', topo=3)", "topo = 3: must be of type Topology"),
+    ("ps.buffer_needs('pfc', rates=3)", "rates = 3: must be a list"),
+    ("ps.buffer_needs('pfc', cables=[{}])", "delay = {}"),
+    ("ps.buffer_needs('pfc', host=3)", "host = 3: must be of type HostConfig"),
 ]
