@@ -18,7 +18,7 @@ NETWORKS = {"valiant", "dimension_order"}  # routes of certain networks
 BALANCERS = sorted(AT_SENDERS | CHOOSING - {"entropy"} - NETWORKS)
 TRANSPORTS = sorted(set(available()) - AT_SENDERS - CHOOSING)
 VARIANTS = [*BALANCERS, "mixed:bitmap", "least_queue flowlets"]
-MORE = ["uec:rccc", "uec:both", "swift+ecn", "dcqcn:cnp", "hpcc+recovery:irn", "recovery:perfect", "uec+bfc"]
+MORE = ["uec:rccc", "uec:both", "swift+ecn", "dcqcn:cnp", "dctcp+recovery:sack", "recovery:perfect", "uec+bfc"]
 
 
 def failing():
