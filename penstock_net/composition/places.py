@@ -215,7 +215,8 @@ def check_counting(parts: list[Part]) -> None:
     for part in parts[counting.index + 1 :]:
         if found := sorted(part.hooks & {"on_send", "admit"}):
             rule = (
-                f"{counting.name} counts packets as they are, and {part.name} may change or refuse them after that ({found[0]})"
+                f"{counting.name} counts packets as they are, and {called(part, parts)} may change or refuse them after that"
+                f" ({found[0]})"
             )
             raise SchemeError(rule, remedy=f"name {counting.name} last")
     by_priority = counting.evaluate(counting.declared.fabric.get("priorities", 0))
@@ -322,11 +323,17 @@ def give_way(parts: list[Part]) -> None:
                 part.hooks = part.hooks - {hook}
 
 
+def called(part: Part, parts: list[Part]) -> str:
+    """The name by which a user knows a part: that of the load balancer which brought it along, if there is one."""
+    using = (other for other in parts if other.declared.shared and other.declared.shared.name == part.name)
+    return next((other.name for other in using if requested([other], "balances")), part.name)
+
+
 def check_choices(parts: list[Part]) -> None:
     """SchemeError: two parts decide the same thing."""
     for alone in {hook.alone: None for hook in HOOKS.values() if hook.alone}:
         deciding = {name for name, hook in HOOKS.items() if hook.alone == alone}
-        choosers = [part.name for part in parts if part.hooks & deciding]
+        choosers = [called(part, parts) for part in parts if part.hooks & deciding]
         if len(choosers) > 1:
             raise SchemeError(f"{' and '.join(choosers)} both choose {alone}", remedy="keep one of them")
     balancing = [part.name for part in parts if requested([part], "balances")]

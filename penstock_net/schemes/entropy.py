@@ -1,9 +1,9 @@
 """Entropies: every packet carries a number, and among equal paths switches take the one that a hash of flow and number chooses.
 
-This is what a UDP source port is to ECMP, for load balancers at senders: `oblivious`, `reps` and `mixed` bring this part along,
-declare packet_state = "entropy", and set `entropy` and `way` = hash31(flow.hash, entropy) in on_send.  The ACK of a packet brings
-both back, and `rejected`: whether a switch before the last one has cut the payload off.  What a last switch cuts says nothing of
-the path.  ACKs have a path of their own, by the same number.
+This is what a UDP source port is to ECMP, for load balancers at senders: `oblivious`, `reps`, `mixed` and `plb` bring this part
+along, declare packet_state = "entropy", and set `entropy` and `way` = hash31(flow.hash, entropy) in on_send.  The ACK of a packet
+brings both back, and `rejected`: whether a switch before the last one has cut the payload off.  What a last switch cuts says
+nothing of the path.  ACKs have a path of their own, by the same number.
 
 By itself it leaves a flow on the path that it has without.  Queues of flows (`dqa`) are those of the flow whatever the entropy.
 """

@@ -14,11 +14,15 @@ rates do not react to losses.  Without the paper's recovery sequence, which woul
 one recovery and are missing when it ends.  Not in the paper: an ACK that advances and answers a packet sent again after a
 timeout shows that all is lost that was sent before the timeout and has not arrived.
 
+`recovery:sack` is this selective repeat alone, for a transport that has a window of its own: no cap, and one timeout, the hosts'.
+A packet is lost there once one that is more than three further on has arrived (RFC 6675, DupThresh).  Packets that take several
+paths overtake one another by more: with `distance`, say 32, few are sent twice; of a tail that is shorter all waits for timeouts.
+
 perfect.  With `least_rate` a sender that is told of a loss has this rate until its next ACK, that is, it sends nothing for the
 time of a packet, as in the simulator of the BFC authors (preeyshah/High-Precision-Congestion-Control, branch Retransmission,
 rdma-hw.cc: ChangeRate(qp, m_minRate) at a NACK, and HPCC's rate again at an ACK).  Notices are among the control frames, which
-are not dropped.  If links lose them, or the last ACK of a flow, `host.rto` repairs it.  With both kinds a flow has at most
-2048 packets in flight.
+are not dropped.  If links lose them, or the last ACK of a flow, `host.rto` repairs it.  With all kinds but go-back-N a flow has
+at most 2048 packets in flight.
 """
 
 title = "Recovery"
@@ -37,15 +41,17 @@ scheme_state = {"bound": "int64", "slot": "time"}  # slot: of a packet at the le
 parameters = {
     "kind": ("choice go_back_n irn perfect", "go_back_n", "how lost packets are recovered"),
     "cap": ("bytes", 0, "irn: bytes in flight (IRN section 3.2); 0 = one bandwidth-delay product"),
+    "distance": ("int32 0..2000", 0, "irn: a missing packet is lost once one more than so many further on has come"),
     "least_rate": (
         "rate",
         0,
         "perfect: a sender that is told of a loss has this rate until its next ACK; 0 = it does not slow down",
     ),
-    "rto_high": ("time", "320us", "irn: timeout with more than three packets in flight (IRN section 4.1)"),
+    "rto_high": ("time", "320us", "irn: timeout with more than three packets in flight (IRN section 4.1); 0 = RTO_low"),
 }
 presets = {
     "irn": {"kind": "irn", "host.rto": "100us"},  # RTO_low (IRN section 4.1)
+    "sack": {"kind": "irn", "cap": "1GB", "rto_high": 0, "distance": 3},
     "perfect": {"kind": "perfect"},
     "bfc": {"kind": "perfect", "least_rate": "100Mbps"},  # the BFC authors' HPCC-PFC, mix/config.txt, MIN_RATE
 }
@@ -121,7 +127,7 @@ def selective_ack(recovery, flow, pkt, gained):
     index = my_packet(recovery, pkt).index
     if index >= mine.cum:
         set_bit(mine.marks, index % SLOTS)
-        mine.highest = max(mine.highest, index)
+        mine.highest = max(mine.highest, index - recovery.distance)
     elif gained > 0 and mine.timeouts > 0 and my_packet(recovery, pkt).again == mine.timeouts:
         mine.highest = max(mine.highest, mine.before)
     flow.resend = 1 if next_lost(recovery, flow) >= 0 else 0

@@ -105,6 +105,8 @@ RIVALS = (
     "uec:both+mixed",
     "ndp+reps",
     "ecn+oblivious",
+    "dctcp+plb",
+    "dctcp+least_queue",
 )
 SCHEMES = {
     "ls128": (*GENERAL, *RIVALS),

@@ -1,6 +1,7 @@
 """Recovery of lost packets on a star: IRN (Mittal et al., SIGCOMM 2018) and perfect retransmission (BFC, section 6.2.1).
 
-    IRN, sender: new if next - cum < CAP; ACK(cum, seq), seq early: mark it; missing below a marked one: send again, once
+    IRN, sender: new if next - cum < CAP; ACK(cum, seq), seq early: mark it; missing below a marked one: send again, once;
+         with a distance D, missing below a marked one less D
          RTO with <= 3 in flight RTO_low, else RTO_high: the first missing one, and others by the rule above, once more
          receiver: keeps what is early; every packet is answered by ACK(cum, seq)
     perfect: a drop is told to the source on the control lane, which sends this packet again before others; no timeout
@@ -54,19 +55,20 @@ class Port:
 
 
 class Flow:
-    def __init__(self, number, src, dst, size, mtu):
+    def __init__(self, number, src, dst, size, mtu, distance=0):
         self.number, self.src, self.dst, self.size, self.mtu = number, src, dst, size, mtu
         self.count = -(-size // mtu)
         self.cum = self.next = self.progress = 0
         self.marked, self.resent, self.told = set(), set(), set()
         self.timeouts, self.lost_before = 0, 0
+        self.distance = distance
 
     def in_flight(self):
         return min(self.next * self.mtu, self.size) - self.cum * self.mtu
 
     def lost(self):
         """Packets to be sent again now."""
-        below = max(self.marked, default=0)
+        below = max(self.marked, default=0) - self.distance
         inferred = {p for p in range(self.cum, max(below, self.lost_before)) if p not in self.marked | self.resent}
         return sorted(inferred | {p for p in self.told if p >= self.cum})
 
@@ -177,7 +179,7 @@ class Host:
             self.ready(f)
 
 
-def run(kind, hosts, flows, buffer, cap, rto_low=0, rto_high=0, mtu=1000, **links):
+def run(kind, hosts, flows, buffer, cap, rto_low=0, rto_high=0, mtu=1000, distance=0, **links):
     """kind: irn, perfect.  flows: (src, dst, size, start in ps).  Returns the data packets that the switch sent until everything
     had arrived, as (time, port, flow, packet, size), the times of its drops, and the number of duplicates at receivers."""
     net = Star(**links)
@@ -187,6 +189,6 @@ def run(kind, hosts, flows, buffer, cap, rto_low=0, rto_high=0, mtu=1000, **link
     for number in range(hosts):
         net.add(Host(net, number, p), Port(net, shared, kind == "perfect"))
     for number, (src, dst, size, start) in enumerate(flows):
-        net.at(start, START, src, partial(net.hosts[src].start, Flow(number, src, dst, size, mtu)))
+        net.at(start, START, src, partial(net.hosts[src].start, Flow(number, src, dst, size, mtu, distance)))
     net.run()
     return [s for s in net.sent if s[0] < net.arrived_at], [t for t in shared["drops"] if t < net.arrived_at], net.duplicates

@@ -153,6 +153,8 @@ CASES = [
     ("uec:rccc+mixed", {"depth": 8}, lambda d: d["retransmissions"] > 10),
     ("uec:both_htsim", {"depth": 8}, lambda d: reacted(d) and d["retransmissions"] > 10),
     ("ecn+reps", {"k_min": "5KB", "k_max": "60KB"}, lambda d: d["ecn_marks"] > 0),
+    ("ecn+plb", {"k_min": "5KB", "k_max": "60KB", "rounds": 2, "idle_rounds": 1}, lambda d: d["ecn_marks"] > 0),
+    ("pfc+least_queue", {"pfc.alpha": 0.05, "gap": "1us", "grades": ["2KB", "20KB"]}, lambda d: d["pauses_sent"] > 0),
     ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("sird", {"bdp": "20KB", "unsch": 0.5, "n_thr": 0.1}, lambda d: d["control_bytes"] > 1000 and d["ecn_marks"] > 0),
