@@ -21,8 +21,7 @@ With `cell` a packet takes whole cells of the buffer: all shares and headrooms c
 smallest size, or, with `small_packets`, for this share of them among full ones.  With `headroom_pool` the headrooms are limits,
 and all of a switch together hold no more than the pool, which alone is set aside: "headroom pool full" is the reason of drops.
 
-`rates` names rates of neighbours; `rate_alpha` and `rate_headroom` are for each of them in turn, `host_alpha` and `host_headroom`
-the same for ports to servers.
+`rates` are of neighbours; `rate_alpha`, `rate_headroom` are for each in turn, `host_alpha`, `host_headroom` for ports to servers.
 """
 
 title = "PFC"
@@ -58,11 +57,7 @@ parameters = {
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
     "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
     "senders": ("choice all edge", "all", "edge: only virtual switches pause, others drop what has no room (Backdraft table 3)"),
-    "watchdog": (
-        "time",
-        0,
-        "a switch's port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never",
-    ),
+    "watchdog": ("time", 0, "a port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never"),
     "restoration": ("time", "400ms", "until no pause has come for so long (SONiC: 200 ms to 2 s)"),
     "action": ("choice forward drop", "forward", "what the watchdog does with packets that wait and come (SONiC: drop)"),
     "poll": ("time", 0, "the watchdog looks at multiples of this time (SONiC: 100 ms to 1 s); 0 = at any time"),
@@ -87,6 +82,11 @@ parameters = {
     "host_headroom": ("bytes[8]", [], "headroom of ports to servers at each rate; 0 or none given = rate_headroom"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
+governs = {
+    "storm_host": ["storm_start", "storm_until", "storm_priorities"],
+    "rates": ["rate_alpha", "rate_headroom", "host_alpha", "host_headroom"],
+    "watchdog": ["restoration", "action", "poll"],
+}
 fabric = {
     "lossless": "senders == 0 and watchdog == 0 and headroom_bytes == 0 and headroom_pool == 0 and lossless_mtu == 0"
     " and (cell == 0 or small_packets == 1) and rate_headroom == host_headroom == (0, 0, 0, 0, 0, 0, 0, 0)"
