@@ -96,7 +96,7 @@ def command(
     if dry_run:
         flows = loaded.build_flows(topo, force)
         for given in loaded.schemes:
-            loaded.check(given, topo, flows)
+            loaded.check(given, topo, flows, built=True)
         for caution in (*cautions(topo), *sentences(topo)):
             say(f"warning: {caution}")
         typer.echo(loaded.complete().to_toml(), nl=False)

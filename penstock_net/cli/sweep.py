@@ -138,7 +138,7 @@ def _list(points: "list[Point]", out: Path, force: bool) -> None:
         topo = loaded.build_topology()
         flows = loaded.build_flows(topo, force)
         for given in loaded.schemes:
-            loaded.check(given, topo, flows)
+            loaded.check(given, topo, flows, built=True)
         expected = Expected.of(topo, flows, loaded.host.mtu)
         done = is_whole(out / point.key)
         if not done:

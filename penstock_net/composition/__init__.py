@@ -192,6 +192,20 @@ class Scheme:
                 out[f"{Path(part).stem}.{name}"] = values.get(name, default)
         return out
 
+    def without_effect(self) -> list[str]:
+        """Warnings of parameters that are set, while the one without which they have no effect is not."""
+        out = []
+        for part in self.parts:
+            known, stem, values = declared(part).parameters, Path(part).stem, self.values(part)
+            changed = {name for name, (kind, default, _) in known.items() if values[name] != convert(name, kind, default)}
+            for key, others in declared(part).governs.items():
+                for name in [] if key in changed else others:
+                    if name not in changed or f"{stem}.{name}" not in self.set_by_user:
+                        continue
+                    value = shown(self.set_by_user[f"{stem}.{name}"])
+                    out.append(f"{stem}.{name} = {value} has no effect without {stem}.{key}: set that as well, or leave this out")
+        return out
+
     def key(self) -> str:
         """Cache key: the names, parameters and sources of the parts, and the host settings."""
         sources = [code_of(declared(p).source) for p in self.parts]
@@ -287,7 +301,7 @@ def _assign_all(
     return {place: values[key] for place, key in given.items()}
 
 
-_LOW_HIGH = (("min", "max"), ("low", "high"), ("xon", "xoff"), ("delay", "interval"))
+_LOW_HIGH = (("min", "max"), ("low", "high"), ("xon", "xoff"), ("delay", "interval"), ("start", "until"))
 
 
 def _check_order(parts: Mapping[str, dict[str, Any]]) -> None:
@@ -305,6 +319,28 @@ def _check_order(parts: Mapping[str, dict[str, Any]]) -> None:
             used = [one for one in number if one] if name == "thresholds" else []
             if used != sorted(used):
                 raise SpecError("must rise", path=f"{stem}.{name}", value=written[name], remedy="write them in ascending order")
+
+
+def _check_priorities(parts: Mapping[str, dict[str, Any]]) -> None:
+    """SpecError: a list or set of a part whose `priorities` are given has more of them."""
+    for part, values in parts.items():
+        known, stem = declared(part).parameters, Path(part).stem
+        if "priorities" not in known or known["priorities"][1] != 1:
+            continue
+        count = convert(f"{stem}.priorities", known["priorities"][0], values.get("priorities", 1))
+        for name in values:
+            kind, default, _ = known[name]
+            made = convert(f"{stem}.{name}", kind, values[name])
+            if name.startswith("priority_"):
+                used = [i for i, one in enumerate(made) if one]
+            elif kind == "set 0..7" and made != convert(name, kind, default):
+                used = [i for i in range(made.bit_length()) if made >> i & 1]
+            else:
+                continue
+            if used and used[-1] >= count:
+                rule = f"is of priority {used[-1]}, too, and {stem}.priorities = {count}: they are 0 to {count - 1}"
+                remedy = "leave those out, or give it more priorities" if count > 1 else "give it more priorities"
+                raise SpecError(rule, path=f"{stem}.{name}", value=values[name], remedy=remedy)
 
 
 def _check_pair(stem: str, made: Mapping[str, Any], written: Mapping[str, Any], low: str, high: str) -> None:
@@ -372,6 +408,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     host = dict(made.host)
     own = _assign_all(f'scheme "{made.name}"', parts, host, _alone(made), parameters)
     _check_order(parts)
+    _check_priorities(parts)
     mine = [options.get(name, getattr(made, name)) for name in (*OPTIONS, PLAIN)]
     made = Scheme(made.name, parts, host, {**made.set_by_user, **own, **options}, *mine)
     if not made.unusual:

@@ -6,6 +6,7 @@
     title        = "HPCC"                                           its constructor, ps.HPCC; else made of the file's name
     fabric       = {"queues": "queues", "buffer": "unbounded"}      requests to switches and hosts: numbers or expressions
     when         = {"on_data": "cnp_interval"}      a hook that there is only if this parameter is not 0
+    governs      = {"watchdog": ["poll"]}   parameters without effect while this one has its default
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
     packet_state = "telemetry"                                      that of an included scheme, for this one, too
@@ -73,7 +74,7 @@ GIVEN = {  # names that a scheme is given, by module of the fabric
     for home in ("state", "arithmetic", "queueing", "routing", "pacing", "incoming", "line", "ranking", "switch")
 }
 DECLARED = {  # what a file may assign to, beside constants
-    *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state", "when"),
+    *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state", "when", "governs"),
     *(f"{owner}_state" for owner in OWNERS),
     *(f"{prefix}{what}" for what in ("counts", "records") for prefix in COUNTING.values()),
 }
@@ -252,6 +253,7 @@ class Declarations:
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}
         self.when: dict[str, str] = self._read("when", {})
+        self.governs: dict[str, list[str]] = self._read("governs", {})
         self._check_hooks(nodes)
         self._check_when()
 
@@ -403,7 +405,8 @@ class Declarations:
         return value
 
     def _check_tables(self) -> None:
-        for name in [*(f"{o}_state" for o in OWNERS), "scheme_state", "structs", "parameters", "presets", "fabric", "when"]:
+        named = ("scheme_state", "structs", "parameters", "presets", "fabric", "when", "governs")
+        for name in [*(f"{o}_state" for o in OWNERS), *named]:
             value = self._read(name, {})
             if not isinstance(value, dict) and not (name == "packet_state" and isinstance(value, str)):
                 raise DeclarationError(f'{name} must be a table {{"field": "type"}}', self._values[name].lineno)
@@ -449,12 +452,18 @@ class Declarations:
                     raise DeclarationError(f"{call.func.id} is of no use without the hook {hook}", call.lineno)
 
     def _check_when(self) -> None:
-        """Refuse conditions of what is no hook that events call, or that are no parameter."""
+        """Refuse conditions of what is no hook that events call, or that are no parameter; and `governs` of what is none."""
         for name, parameter in self.when.items():
             if name not in self.hooks or not HOOKS[name].at:
                 raise self._mistake("when", f"when: {name} is no hook of this scheme that an event calls")
             if parameter not in self.parameters:
                 raise self._mistake("when", f"when: {name} depends on {parameter!r}, which is no parameter")
+        for name, others in self.governs.items():
+            if not isinstance(others, list):
+                raise self._mistake("governs", f'governs: {name} must have a list of parameters, such as ["poll"]')
+            for parameter in (name, *others):
+                if parameter not in self.parameters:
+                    raise self._mistake("governs", f"governs: {parameter!r} is no parameter")
 
     @staticmethod
     def _literal(name: str, value: ast.expr) -> Any:

@@ -223,7 +223,6 @@ def send_frame(node, slot, pkt):
     push_frame(port, pkt)
     node.control_frames += 1
     node.frame_bytes += pkt.size
-    port.frame_bytes += pkt.size
     if command_of(pkt) == PAUSE:
         port.pauses_sent += 1
     if not port.armed:
@@ -270,7 +269,6 @@ def send_with_data(node, dst, pkt):
     pkt.queue = port.peer_queues
     node.control_frames += 1
     node.frame_bytes += pkt.size
-    port.frame_bytes += pkt.size
     armed = port.armed
     port.armed = 1  # as with send_frame, a hook may have called this during a transmission
     node.ops.store.call(node, port, pkt)

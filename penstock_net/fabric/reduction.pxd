@@ -2,7 +2,7 @@ from penstock_net.fabric.line_inline cimport kick, new_frame
 from penstock_net.fabric.queueing_inline cimport push_control
 from penstock_net.fabric.state cimport *
 
-cdef Packet* new_chunk(Node* node, Port* port, int seat, int command, int64_t seq, int payload) noexcept nogil
+cdef Packet* new_chunk(Node* node, int seat, int command, int64_t seq, int payload) noexcept nogil
 cdef void pass_on(Node* node, int slot, int seat, int command, int64_t seq, int payload) noexcept nogil
 cdef void spread(Node* node, Seat* seat, int command, int64_t seq, int payload) noexcept nogil
 cdef void ascend(Node* node, Seat* seat, int above, int below, int64_t seq, int payload) noexcept nogil

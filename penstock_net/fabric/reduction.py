@@ -19,7 +19,7 @@ if not cython.compiled:
     from penstock_net.fabric.state import ASK, GRANT, NEVER, PART, REDUCED, SUM, nic_at, port_at, seat_at
 
 
-def new_chunk(node, port, seat, command, seq, payload):
+def new_chunk(node, seat, command, seq, payload):
     """A packet for a seat at the other end of a port; one without payload says only what its command does."""
     pkt = new_frame(node, REDUCED, command)
     pkt.slot = seat
@@ -28,14 +28,13 @@ def new_chunk(node, port, seat, command, seq, payload):
     if payload:
         pkt.size = payload + node.worker.world.header
     node.frame_bytes += pkt.size
-    port.frame_bytes += pkt.size
     return pkt
 
 
 def pass_on(node, slot, seat, command, seq, payload):
     """Send such a packet when the line is free."""
     port = port_at(node, slot)
-    push_control(port, new_chunk(node, port, seat, command, seq, payload))
+    push_control(port, new_chunk(node, seat, command, seq, payload))
     kick(node, port)
 
 
@@ -130,4 +129,4 @@ def next_chunk(node, flow, seq):
     payload = min(flow.size - seq, world.mtu)
     flow.sent = seq + payload
     flow.high = flow.sent
-    return new_chunk(node, flow.nic.port, seat.parent, PART, seq, payload)
+    return new_chunk(node, seat.parent, PART, seq, payload)

@@ -251,7 +251,7 @@ ctypedef struct Host:       # of each port of a host; what is not the NIC's is i
     int32_t* finished       # numbers of flows received in full, direct mapped
     FlowRing* parked        # by NIC queue
     int32_t* queue_flows    # by NIC queue
-    int32_t* free_queue
+    int32_t* free_queue     # less its index: so untouched at first, when each index has the queue of that number
     uint64_t* rings_of_bits # packets received out of order: RING_WORDS words for each flow that has some
     int32_t* free_ring
     int32_t free_rings, ring_count

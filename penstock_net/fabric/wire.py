@@ -22,6 +22,8 @@ def post(node, port, pkt):
     port.tx_packets += 1
     if pkt.kind == ACK:
         port.ack_bytes += pkt.size
+    elif pkt.kind > ACK:
+        port.frame_bytes += pkt.size
     pkt.next = NO_PACKET
     outbox = outbox_at(worker, worker.parity, node.first_port + port.slot)
     if outbox.head:

@@ -129,7 +129,7 @@ _FRAMES: dict[str, list[Column]] = {
             "control_bytes",
             "Int64",
             "B",
-            "the control frames in tx_bytes (pauses, credits, packets of in-network reductions), and those queued to be sent",
+            "the control frames in tx_bytes (pauses, credits, grants, packets of in-network reductions), on every hop",
             source="frame_bytes",
         ),
         Column("window_tx_bytes", "Int64", "B", "tx_bytes in the measurement window", optional=True),

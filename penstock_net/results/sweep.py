@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from penstock_net.errors import SpecError, nearest
-from penstock_net.files import new_file
+from penstock_net.files import new_file, reason
 from penstock_net.inputs import as_path
 from penstock_net.notebook import block
 from penstock_net.results import cells, statistic, sweep_table
@@ -37,8 +37,12 @@ SEED_KEY = "run.seed"
 
 
 def is_sweep(path: str | Path) -> bool:
-    """Whether a folder holds a sweep."""
-    return (Path(path) / FILE).is_file()
+    """Whether a folder holds a sweep.  SpecError: this user may not look into it."""
+    try:
+        return (Path(path) / FILE).is_file()
+    except PermissionError as error:
+        rule = f"cannot be read ({reason(error)})"
+        raise SpecError(rule, place=path, remedy="ask its owner for permission, or give another folder") from error
 
 
 def write_table(folder: Path, runs: pl.DataFrame, limits: Limits = FIXED) -> None:

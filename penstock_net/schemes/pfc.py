@@ -83,6 +83,11 @@ parameters = {
     "host_headroom": ("bytes[8]", [], "headroom of ports to servers at each rate; 0 or none given = rate_headroom"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
+governs = {
+    "storm_host": ["storm_start", "storm_until", "storm_priorities"],
+    "rates": ["rate_alpha", "rate_headroom", "host_alpha", "host_headroom"],
+    "watchdog": ["restoration", "action", "poll"],
+}
 fabric = {
     "lossless": "senders == 0 and watchdog == 0 and headroom_bytes == 0 and headroom_pool == 0 and lossless_mtu == 0"
     " and (cell == 0 or small_packets == 1) and rate_headroom == host_headroom == (0, 0, 0, 0, 0, 0, 0, 0)"

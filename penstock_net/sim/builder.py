@@ -38,6 +38,7 @@ def compose(settings: Settings) -> Composition:
     made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
     check_buffers(settings, made)
     check_priorities(settings, made)
+    check_hosts(settings, made)
     check_links(settings, made)
     check_counting(settings, made)
     check_turns(settings, made)
@@ -153,6 +154,17 @@ def check_priorities(settings: Settings, composition: Composition) -> None:
         rule = f"the scheme has {count} priorities, so it must be below {count}"
         remedy = "give the scheme more of them, or the flows a higher one"
         raise SpecError(rule, path="workload.priority", value=lowest, remedy=remedy)
+
+
+def check_hosts(settings: Settings, composition: Composition) -> None:
+    """SpecError if a parameter, such as storm_host, is the number of a host that there is not."""
+    hosts = settings.topo.hosts
+    for part in composition.parts:
+        for name, value in part.values.items():
+            numbers = part.declared.parameters[name][0].startswith("int32 -1..")  # -1: none
+            if name.endswith("_host") and numbers and value >= hosts:
+                rule = f"no such host: this network has {hosts}"
+                raise SpecError(rule, path=f"{part.name}.{name}", value=value, remedy=f"they are numbered 0 to {hosts - 1}")
 
 
 def check_counting(settings: Settings, composition: Composition) -> None:

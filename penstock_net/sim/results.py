@@ -450,7 +450,7 @@ def warnings(outcome: Outcome) -> list[str]:
     out, settings = [], outcome.settings
     parts = outcome.composition.parts
     hooks: set[str] = set().union(*(part.hooks for part in parts if part.declared.fabric.get("acts", 1)))
-    out += cautions(settings.topo)
+    out += [*cautions(settings.topo), *settings.scheme.without_effect()]
     groups = len(np.unique(settings.topo.group))
     for name, asked in ((part.name, part.declared.fabric) for part in parts):
         if asked.get("groups", 0) > groups:

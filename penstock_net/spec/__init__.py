@@ -236,9 +236,16 @@ class Spec(Closed):
             **without_none({"control_loss": self.run.control_loss, "link_clock": self.run.link_clock}),
         }
 
-    def check(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> None:
-        """SpecError if `simulate` would refuse it."""
-        self.settings(table, topo, flows)
+    def check(self, table: SchemeTable, topo: "Topology", flows: "Flows", built: bool = False) -> None:
+        """SpecError if `simulate` would refuse it.
+
+        built: before its first event, for whatever reason: the core is built, which takes a run's memory, and a file compiled
+        """
+        settings = self.settings(table, topo, flows)
+        if built:
+            from penstock_net.sim.simulate import Runner
+
+            Runner(settings)
 
     def settings(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> "Settings":
         """The settings of the run of one scheme."""

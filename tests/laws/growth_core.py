@@ -64,6 +64,11 @@ def idle(hosts: int) -> Case:
     return Case([flow(0, 1, 1500)], hosts)
 
 
+def idle_by_destination(hosts: int) -> Case:
+    """NICs with a queue for each destination."""
+    return Case([flow(0, 1, 1500)], hosts, "floodgate:ideal")
+
+
 def packets(number: int) -> Case:
     return Case([flow(0, 1, 1000 * number)])
 
@@ -107,6 +112,7 @@ STAGES = [
     Stage("flows of a host at once", simulated(together), (12, 4)),
     Stage("flows of a host, one after another", simulated(in_turn), (12, 4)),
     Stage("idle hosts", simulated(idle), (4, 3)),
+    Stage("idle hosts with queues by destination", simulated(idle_by_destination), (8, 4)),
     Stage("hosts that send", simulated(everybody), (4, 2)),
     Stage("packets of a flow", simulated(packets), (4, 3)),
     Stage("samples of a network that is idle", simulated(sampled), (20, 3)),

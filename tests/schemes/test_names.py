@@ -88,6 +88,17 @@ def test_a_hook_may_depend_on_a_parameter():
         declared(CONDITIONAL.replace('{"on_dequeue": "marks"}', "3"))
 
 
+def test_a_parameter_may_govern_others():
+    assert declared(CONDITIONAL + 'governs = {"marks": ["marks"]}\n').governs == {"marks": ["marks"]}
+    for wrong, told in (
+        ('{"marks": ["k"]}', "'k' is no parameter"),
+        ('{"marks": "marks"}', "must have a list"),
+        ("[]", "a table"),
+    ):
+        with pytest.raises(DeclarationError, match=told):
+            declared(f"{CONDITIONAL}governs = {wrong}\n")
+
+
 def test_a_field_of_its_own_may_have_an_old_name():
     hook = "def on_send(me, node, flow, pkt):\n    flow.least_gap = 1.0\n"
     assert declared('flow_state = {"least_gap": "float64"}\n\n\n' + hook).hooks == {"on_send"}

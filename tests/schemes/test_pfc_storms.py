@@ -42,6 +42,22 @@ def test_a_stuck_nic_stops_its_egress_from_the_start_to_the_end(response):
     assert storm({**STUCK, "storm_until": "30us"}).flows["finish_ns"].max() < 500_000
 
 
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"storm_start": "1ms"}, [("storm_start", '"1ms"', "storm_host")]),
+        ({"poll": "1ms", "action": "drop"}, [("action", '"drop"', "watchdog"), ("poll", '"1ms"', "watchdog")]),
+        ({"rate_alpha": [0.2]}, [("rate_alpha", "[0.2]", "rates")]),
+        ({"storm_start": 0, "storm_host": -1}, []),
+        (WATCHED, []),
+    ],
+)
+def test_what_has_no_effect_is_told(given, told):
+    run = storm(given, measure=Measure(sample="0s"))
+    expected = [f"pfc.{a} = {v} has no effect without pfc.{b}: set that as well, or leave this out" for a, v, b in told]
+    assert [warning for warning in run.summary["warnings"] if "no effect" in warning] == expected
+
+
 def test_an_innocent_flow_is_stopped_with_pfc_alone_and_not_with_a_watchdog():
     finish = {name: storm(given).flows["finish_ns"][2] for name, given in {"alone": STUCK, "watched": WATCHED}.items()}
     assert finish["alone"] > 500_000 > 300_000 > finish["watched"]

@@ -267,6 +267,22 @@ SPECS = [
     ({"host.ack_priority": '"DATA"'}, "must be one of control, data"),
     ({"host.ack_priority": "true"}, "must be one of control, data"),
     ({"host.ports": '"plane"'}, "must be one of flow, packet, rail"),
+    ({"scheme.name": '"pfc"', "scheme.priority_alpha": "[0.1, 0.2]"}, "is of priority 1, too, and pfc.priorities = 1"),
+    ({"scheme.name": '"pfc"', "scheme.priorities": "2", "scheme.priority_reserve": '"0B, 0B, 9KB"'}, "they are 0 to 1"),
+    ({"scheme.name": '"pfc"', "scheme.priorities": "4", "scheme.lossless": "[3, 4]"}, "is of priority 4, too"),
+    ({"scheme.name": '"pfc"', "scheme.storm_host": "1", "scheme.storm_priorities": "3"}, "give it more priorities"),
+    ({"scheme.name": '"pfc"', "scheme.storm_host": "1", "scheme.storm_start": '"2s"'}, "is more than storm_until"),
+    # What only the core finds, or the scheme, the network, the flows and the hosts together.
+    ({"scheme.name": '"pfc"', "scheme.storm_host": "4"}, "no such host: this network has 4; they are numbered 0 to 3"),
+    ({"scheme.name": '"pfc"', "scheme.priorities": "2", "workload.priority": "3"}, "so it must be below 2"),
+    ({"scheme.name": '"pfc"', "scheme.priorities": "2", "host.nic_queues": "4"}, "leave it 0"),
+    ({"scheme.name": '"pfc"', "topology.buffer": '"100KB"'}, "the lossless headroom of switch0 alone takes"),
+    ({"scheme.name": '"cbfc"', "topology.buffer": '"9KB"'}, "for its 4 links, each for itself"),
+    ({"scheme.name": '"cbfc"', "scheme.limit": "1"}, "nothing could be sent"),
+    ({"scheme.name": '"floodgate:ideal"', "host.nic_queues": "4"}, "a NIC queue for each destination"),
+    ({"scheme.name": '"homa"', "host.ack_every": "2"}, "answer each packet themselves"),
+    ({"scheme.name": '"pfc"', "scheme.plain_switches": '["spine*"]'}, "spine*"),
+    ({"topology.buffer": '"1000B"'}, "less than one packet of 1048 B"),
 ]
 
 # Rows below the header src,dst,bytes,start_ns.

@@ -101,8 +101,40 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("changes", "words"), SPECS)
 def test_specs(changes: dict[str, str], words: str, here: Path, capsys: pytest.CaptureFixture[str]):
+    """By a dry run, and in the same words by a run, which leaves nothing."""
     Path("my.toml").write_text(toml(changes))
     refused(["run", "my.toml", "--dry-run"], words, capsys)
+    assert main(["run", "my.toml", "--out", "none"]) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("none/summary.json").exists()
+
+
+COMBINED = {
+    "scheme.name": ['"pfc"', '"homa"', '"bfc"', '"cbfc"', '"floodgate:ideal"', '"hpcc"', '"pfc+ecn"'],
+    "scheme.pfc.priorities": ["1", "2", "8"],
+    "scheme.pfc.storm_host": ["3", "4"],
+    "workload.priority": ["0", "1", "7"],
+    "topology.buffer": ['"1KB"', '"20KB"', '"300KB"', '"3MB"'],
+    "host.nic_queues": ["0", "4"],
+    "host.ack_every": ["1", "2"],
+    "host.ack_priority": ['"control"', '"data"'],
+    "host.mtu": ["500", "4000"],
+    "run.link_clock": ['"ns"', '"ps"'],
+    "scheme.plain_switches": ['["switch0"]'],
+}
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in COMBINED.items()}))
+def test_a_dry_run_refuses_what_a_run_refuses(here: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]):
+    Path("my.toml").write_text(toml({"run.duration": '"5us"', **changes}))
+    found = []
+    for how in ("--dry-run", "--force"):
+        capsys.readouterr()
+        status = main(["run", "my.toml", how, *(["--out", "combined"] if how == "--force" else [])])
+        errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        found.append((status, errors))
+    assert found[0] == found[1] and found[0][0] in (0, 2)
 
 
 def test_a_spec_with_a_byte_order_mark(here: Path, capsys: pytest.CaptureFixture[str]):

@@ -109,7 +109,7 @@ def claim_queue(node, flow):
     """Assign a NIC queue to a flow: the one unused for longest, or a random one if all are in use."""
     host = flow.nic
     if host.free_queues:
-        flow.queue = host.free_queue[host.free_head]
+        flow.queue = host.free_head + host.free_queue[host.free_head]
         host.free_head = (host.free_head + 1) % host.nic_queues
         host.free_queues -= 1
     else:
@@ -121,7 +121,8 @@ def release_queue(host, flow):
     """A flow leaves its NIC queue, which becomes unused with its last flow."""
     host.queue_flows[flow.queue] -= 1
     if host.queue_flows[flow.queue] == 0:
-        host.free_queue[(host.free_head + host.free_queues) % host.nic_queues] = flow.queue
+        last = (host.free_head + host.free_queues) % host.nic_queues
+        host.free_queue[last] = flow.queue - last
         host.free_queues += 1
 
 

@@ -1,5 +1,5 @@
 from penstock_net.fabric.state cimport *
-from penstock_net.fabric.tables cimport later_int32, new_flow_rings, new_host, new_int32, new_int64, new_packet_refs, new_ports, new_queues, new_rings
+from penstock_net.fabric.tables cimport later_int32, new_flow_rings, new_host, new_int64, new_packet_refs, new_ports, new_queues, new_rings
 from penstock_net.fabric.tables cimport new_sinks
 from penstock_net.fabric.line cimport disarm, is_stopped, resume_port, resume_queue
 from penstock_net.fabric.losses cimport drop

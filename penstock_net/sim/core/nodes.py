@@ -42,7 +42,6 @@ if not cython.compiled:
         later_int32,
         new_flow_rings,
         new_host,
-        new_int32,
         new_int64,
         new_packet_refs,
         new_ports,
@@ -110,9 +109,7 @@ def new_nic(world, node, nic_queues):
         host.ranked.seed = node.random_seed
         host.parked = new_flow_rings(world.arena, nic_queues)
         host.queue_flows = later_int32(world.arena, nic_queues)
-        host.free_queue = new_int32(world.arena, nic_queues)
-        for i in range(nic_queues):
-            host.free_queue[i] = i
+        host.free_queue = later_int32(world.arena, nic_queues)
         host.free_queues = nic_queues
     host = nic_at(node, 0)
     node.host = host
