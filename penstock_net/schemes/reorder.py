@@ -1,10 +1,11 @@
 """Gaps that are losses, beside `uec`: a packet is lost if another one that was sent more than `bound` after it has come.
 
-Packets that take several paths overtake one another by what the queues of these differ in, which one full queue of `trim` makes
-one base RTT, the default.  What is lost is sent again at once; without this part it waits for a timeout, or is never missed
-where a switch cuts it, as the header of it comes.  A packet that came too late after all is sent twice, and does no harm.
+Packets that take several paths overtake one another by what the queues of these differ in.  A full queue of `trim` takes one base
+RTT; two of them, at an uplink and at a downlink, are the default.  What is lost is sent again ahead of new packets, without a
+change of the window; without this part it waits for a timeout.  What comes after all has been sent twice, and does no harm.
 
-Load balancers hear which packet it was (`on_loss`).  Included by `mrc`; `uec+reorder` is Ultra Ethernet's transport with it.
+Load balancers hear which packet it was (`on_loss`).  `mrc` brings this part along.  It learns of packets by the bitmaps of ACKs,
+which leave some out unless every packet is answered: `uec+reorder` needs `uec_receiver.ack_bytes = 1` and `uec_receiver.back`.
 """
 
 includes = ["uec_receiver"]
@@ -15,7 +16,7 @@ flow_state = {
     "sent_at": "int32[2048]",  # 1024 ps, modulo 2^31
     "cum": "int64",  # packets acknowledged
 }
-parameters = {"bound": ("time", 0, "a packet that comes so much later than one sent after it counts as lost; 0 = one base RTT")}
+parameters = {"bound": ("time", 0, "a packet counts as lost when one that was sent so much later has come; 0 = two base RTTs")}
 flow_counts = {"lost": "packets that were taken for lost"}
 fabric = {"acts": 0}
 
@@ -69,7 +70,7 @@ def find_lost(reorder, node, flow, stamp):
     """Report what was sent more than the bound before a packet that has come."""
     mine = my_flow(reorder, flow)
     mtu = reorder.at.world.mtu
-    bound = (reorder.bound if reorder.bound > 0 else reorder.at.world.base_rtt) >> TICK
+    bound = (reorder.bound if reorder.bound > 0 else 2 * reorder.at.world.base_rtt) >> TICK
     for k in range(WORDS):
         word = (mine.cum >> 6) + k
         if (word << 6) * mtu >= flow.sent:

@@ -1,6 +1,7 @@
 """MRC: its paths and its losses beside a transcription, planted mistakes, and what a link, a plane and a mark cost in networks."""
 
 import random
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,8 @@ from paper import mrc
 from test_uec import BITS
 
 from penstock_net.composition import parse
-from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.errors import SchemeError
+from penstock_net.sim.config import Measure
 from penstock_net.sim.simulate import simulate
 from penstock_net.topology import fat_tree, leaf_spine, planes
 from penstock_net.workload import flow_list
@@ -270,7 +272,7 @@ def compare_gaps(text=""):
     """Packets of which some get lost, cut or late; ACKs of some of them are lost, and others have come by their bitmaps."""
     for seed, bound, steps in ((1, "9us", 1200), (2, "0us", 1200), (3, "30us", 2500)):
         drawn, now, sent, come, ways, cum = random.Random(seed), 900 * US, 0, set(), [], 0
-        file, model = GapFile(text, bound=bound), mrc.Gaps((parse("reorder", {"bound": bound}).values("reorder")["bound"] or BASE))
+        file, model = GapFile(text, bound=bound), mrc.Gaps((parse("reorder", {"bound": bound}).values("reorder")["bound"] or 2 * BASE))
         again = []
         for _ in range(steps):
             now += drawn.randrange(US) // 1024 * 1024  # as the file counts
@@ -310,8 +312,8 @@ def test_gaps_as_transcribed():
 
 
 IN_GAPS = {
-    "twice the bound": ("reorder.at.world.base_rtt) >> TICK", "reorder.at.world.base_rtt) >> TICK - 1"),
-    "no default": ("reorder.bound if reorder.bound > 0 else reorder.at.world.base_rtt", "reorder.bound"),
+    "twice the bound": ("base_rtt) >> TICK", "base_rtt) >> TICK - 1"),
+    "no default": ("reorder.bound if reorder.bound > 0 else 2 * reorder.at.world.base_rtt", "reorder.bound"),
     "what is cut has come in time": ("    if answer.cut:\n        return\n", ""),
     "what is cut is lost": ("    if answer.index >= mine.cum:\n", "    if answer.index >= mine.cum and not answer.cut:\n"),
     "what was sent later is lost": (" and older < SPAN // 2", ""),
@@ -335,3 +337,121 @@ def test_times_of_gaps_wrap_around():
     for i in range(8):
         file.transmit(i, start + i * US)
     assert file.answer(7, start + 7 * US, 0, first=7, bits=1) == [0, 1]
+
+
+# ---- in networks ----
+
+DIES = 50 * US
+QUIET = Measure(sample="0s", flows=False)
+NO_QUEUE = {"values": 16, "bound": "2us"}  # of a flow alone: its packets do not overtake one another
+
+
+def spines(*changes):
+    return leaf_spine(hosts=8, tors=2, spines=4).with_changes(list(changes))
+
+
+def dark(until=None, at=DIES, link=("tor0", "spine0")):
+    """A link that is dark from a time on, of which nobody is told."""
+    ends = dict(zip("ab", link))
+    down = {"time": f"{at}ps", **ends, "up": False, "on_down": "hold"}
+    return [down] + ([{"time": f"{until}ps", **ends, "up": True}] if until else [])
+
+
+def arrivals(topo, rows, a="tor0", b="spine0"):
+    """When data packets came for a link at its end `a`."""
+    link = topo.links[topo.link(a, b)]
+    node, port = topo.node(a), int(link["port_a"] if link["a"] == topo.node(a) else link["port_b"])
+    return [row.at for row in rows if row.kind == DATA and row.event == "enqueue" and (row.node, row.port) == (node, port)]
+
+
+def finished(topo, flows, parameters=None, scheme="mrc"):
+    run = simulate(topo, flow_list(topo, flows), parse(scheme, parameters), measure=QUIET)
+    assert run.summary["flows_finished"] == len(flows)
+    return run
+
+
+def test_a_link_that_dies_is_left_within_a_round_trip_and_the_bound():
+    """And a turn of all values; what is lost is the share of one window that this link has."""
+    topo, packet = spines(*dark()), 1048 * 80
+    run, rows = traced(topo, flow_list(topo, [(0, 4, 1_000_000)]), "mrc", NO_QUEUE)
+    used, lost = arrivals(topo, rows), run.counts["reorder.lost"]
+    share = sum(at < DIES for at in used) / ((DIES - US) / packet)
+    assert 0.1 < share < 0.6 and DIES < used[-1] < DIES + topo.base_rtt_ps() + 2 * US + 16 * packet
+    assert 0 < lost <= share * 1.5 * topo.base_rtt_ps() / packet + 1
+    assert lost == run.summary["retransmissions"] and run.flows["timeout_ns"].item() == 0
+    assert run.counts["mrc.lost"] == round(16 * share) and run.counts["mrc.restored"] == 0
+
+
+def test_goodput_falls_by_the_share_of_the_link():
+    flows = [(i, 4 + i, 4_000_000) for i in range(4)]
+    healthy, hurt = (finished(topo, flows, {"values": 256}) for topo in (spines(), spines(*dark())))
+    before, after = (run.flows["fct_ns"].mean() * 1000 for run in (healthy, hurt))
+    assert 0.9 < (after - DIES) / ((before - DIES) * 4 / 3) < 1.1
+    assert (hurt.flows["timeout_ns"] > 0).sum() <= 1, "nothing comes behind the last packet of a flow"
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_plane_that_dies_costs_one_of_them(count):
+    """Its spine does; hosts go on to see their links."""
+    night = {"time": f"{DIES}ps", "switch": "spine0", "night": "5ms", "on_down": "hold"}
+    topo = planes(hosts=4, planes=count, tors=2, spines=1)
+    flows = [(0, 2, 2_000_000 * count)]
+    before, after = (finished(t, flows).flows["fct_ns"].item() * 1000 for t in (topo, topo.with_changes([night])))
+    assert before < 1.1 * 2000 * 1048 * 80 and 0.97 < (after - DIES) / ((before - DIES) * count / (count - 1)) < 1.15
+
+
+def test_what_is_trimmed_takes_nothing_out():
+    run = finished(spines(), [(i, 0, 300_000) for i in range(1, 8)])
+    assert run.ports["trims"].sum() == run.summary["retransmissions"] > 300
+    assert run.counts["mrc.lost"] == run.counts["reorder.lost"] == 0 < run.counts["mrc.suspected"]
+
+
+def test_packets_take_planes_in_turn():
+    topo = planes(hosts=4, planes=3, tors=2, spines=2)
+    _, rows = traced(topo, flow_list(topo, [(0, 2, 300_000), (1, 3, 100_000)]), "mrc", {"values": 12})
+    for flow, size in ((0, 300), (1, 100)):
+        taken = [row.offset // 1000 for row in rows if row.kind == DATA and row.event == "enqueue" and row[1] == 4 and row.flow == flow]
+        assert len(taken) in (size // 3, size // 3 + 1) and {b - a for a, b in pairwise(taken)} == {3}
+
+
+def test_a_path_comes_back_when_its_probe_is_answered():
+    back = 120 * US
+    topo = spines(*dark(back))
+    run, rows = traced(topo, flow_list(topo, [(0, 4, 4_000_000)]), "mrc", {**NO_QUEUE, "probe": "20us"})
+    used = [at for at in arrivals(topo, rows) if at > DIES + 20 * US]
+    assert run.counts["mrc.restored"] == run.counts["mrc.lost"] > 0
+    assert back < used[0] < back + 20 * US + topo.base_rtt_ps() and len(used) > 100
+
+
+def test_where_every_path_is_out_packets_go_on():
+    topo = leaf_spine(hosts=2, tors=2, spines=1).with_changes(dark(400 * US))
+    run = finished(topo, [(0, 1, 1_000_000)], {"values": 4})
+    assert run.counts["mrc.lost"] >= 4 and run.flows["fct_ns"].item() < 700_000
+
+
+def test_in_a_fat_tree():
+    """Nobody waits for a timeout, but for what had been lost of the end of a flow."""
+    topo = fat_tree(k=4).with_changes(dark(link=("agg0", "core0")))
+    run = finished(topo, [(i, (i + 8) % 16, 2_000_000) for i in range(16)])
+    assert (run.flows["timeout_ns"] > 0).sum() <= 1 and run.counts["mrc.lost"] > 20
+    assert run.flows["fct_ns"].max() < 420_000
+
+
+def test_a_port_that_is_down_is_not_taken():
+    """Routes are those of the links that are left."""
+    topo = planes(hosts=4, planes=2, tors=2, spines=1).with_changes([{"time": "20us", "a": "host0", "b": "tor0", "up": False}])
+    run = finished(topo, [(0, 2, 2_000_000), (2, 0, 2_000_000)])
+    assert run.flows["timeout_ns"].sum() == 0 and run.flows["fct_ns"].max() < 220_000
+
+
+@pytest.mark.parametrize("topo", [None, planes(hosts=16, planes=2, tors=4, spines=2)])
+def test_on_two_threads(topo):
+    run = check_threads("mrc", {"values": 16}, topo)
+    assert acted(run) and run.summary["flows_finished"] == len(run.flows)
+
+
+def test_bad_parameters_are_refused():
+    check_bad("mrc", {"values": 257}, "1..256")
+    check_bad("mrc", {"probe": "0us"}, "probe")
+    with pytest.raises(SchemeError, match="both choose"):
+        finished(spines(), [(0, 4, 1000)], scheme="mrc+reps")

@@ -152,6 +152,7 @@ CASES = [
     ("uec:nscc_htsim", {"target": "1us"}, lambda d: reacted(d) and d["ecn_marks"] > 100),
     ("uec:rccc+mixed", {"depth": 8}, lambda d: d["retransmissions"] > 10),
     ("uec:both_htsim", {"depth": 8}, lambda d: reacted(d) and d["retransmissions"] > 10),
+    ("mrc", {"depth": 8, "values": 16, "bound": "3us"}, lambda d: d["retransmissions"] > 100),
     ("ecn+reps", {"k_min": "5KB", "k_max": "60KB"}, lambda d: d["ecn_marks"] > 0),
     ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
