@@ -40,7 +40,7 @@ parameters = {
     "suspect": ("time", 0, "time for which a value that was marked is passed over; 0 = one base RTT"),
     "probe": ("time 1..1e15", "100us", "between probes of a value that is out"),
 }
-presets = {"default": {"uses": ["uec:nscc"], "uec_receiver.ack_bytes": 1, "uec_receiver.back": True, "host.ports": "packet"}}
+presets = {"default": {"host.rto": "100us", "uec_receiver.ack_bytes": 1, "uec_receiver.back": True, "host.ports": "packet"}}
 flow_counts = {
     "suspected": "times that a value was marked",
     "lost": "times that a value was found to be out",

@@ -1,4 +1,4 @@
-"""MRC: its paths and its losses beside a transcription, planted mistakes, and what a link, a plane and a mark cost in networks."""
+"""MRC: its paths and losses beside a transcription, planted mistakes, and what a link, a plane and a mark cost in networks."""
 
 import random
 from itertools import pairwise
@@ -224,16 +224,25 @@ MISTAKES = {
     "a loss is a mark": ("    mine.state[value] = OUT\n", "    mine.state[value] = SUSPECT\n"),
     "the value of another packet": ("mine.value[flow.lost // mrc.at.world.mtu % RING]", "mine.value[flow.lost % RING]"),
     "lost twice": ("value < 0 or mine.state[value] == OUT", "value < 0"),
-    "a probe at once": ("    mine.until[value] = node.now + mrc.probe\n    mine.gone", "    mine.until[value] = node.now\n    mine.gone"),
+    "a probe at once": (
+        "    mine.until[value] = node.now + mrc.probe\n    mine.gone",
+        "    mine.until[value] = node.now\n    mine.gone",
+    ),
     "one probe": ("                mine.until[value] = node.now + mrc.probe\n", "                mine.until[value] = NEVER\n"),
     "no timer": ("    wake_by(node, mrc.at.index, mine.until[value])\n", "    wake_by(node, mrc.at.index, NEVER)\n"),
     "the timer ends": ("    set_timer(node, mrc.at.index, soonest)", "    set_timer(node, mrc.at.index, NEVER)"),
     "a port is avoided early": ("if mine.dead[plane] == mine.share:", "if mine.dead[plane] == 1:"),
     "a dead port is taken": ("        mine.avoided |= bit(plane)\n", ""),
     "avoided for ever": ("        mine.avoided &= ~bit(value // mine.share)\n", ""),
-    "back, but as suspect": ("        mine.state[value] = GOOD\n        mine.gone", "        mine.state[value] = SUSPECT\n        mine.gone"),
+    "back, but as suspect": (
+        "        mine.state[value] = GOOD\n        mine.gone",
+        "        mine.state[value] = SUSPECT\n        mine.gone",
+    ),
     "back, and not counted": ("        mine.dead[value // mine.share] -= 1\n", ""),
-    "any answer counts": ("    if mine.state[value] == OUT:\n        mine.state[value] = GOOD\n", "    if 1:\n        mine.state[value] = GOOD\n"),
+    "any answer counts": (
+        "    if mine.state[value] == OUT:\n        mine.state[value] = GOOD\n",
+        "    if 1:\n        mine.state[value] = GOOD\n",
+    ),
     "probes by one port": ("slot = value // mine.share if mine.ports > 1 else port_of(flow).slot", "slot = 0"),
 }
 
@@ -262,9 +271,7 @@ class GapFile(Alone):
     def answer(self, index, stamp, cum, cut=0, first=0, bits=0):
         """-> the packets that are lost."""
         self.flow.acked, self.lost = 1000 * cum, []
-        self["on_ack"](
-            self.me, self.node, self.flow, SimpleNamespace(index=index, stamp=stamp, cut=cut, first=first, bits=bits)
-        )
+        self["on_ack"](self.me, self.node, self.flow, SimpleNamespace(index=index, stamp=stamp, cut=cut, first=first, bits=bits))
         return self.lost
 
 
@@ -272,7 +279,10 @@ def compare_gaps(text=""):
     """Packets of which some get lost, cut or late; ACKs of some of them are lost, and others have come by their bitmaps."""
     for seed, bound, steps in ((1, "9us", 1200), (2, "0us", 1200), (3, "30us", 2500)):
         drawn, now, sent, come, ways, cum = random.Random(seed), 900 * US, 0, set(), [], 0
-        file, model = GapFile(text, bound=bound), mrc.Gaps((parse("reorder", {"bound": bound}).values("reorder")["bound"] or 2 * BASE))
+        file, model = (
+            GapFile(text, bound=bound),
+            mrc.Gaps((parse("reorder", {"bound": bound}).values("reorder")["bound"] or 2 * BASE)),
+        )
         again = []
         for _ in range(steps):
             now += drawn.randrange(US) // 1024 * 1024  # as the file counts
@@ -319,8 +329,14 @@ IN_GAPS = {
     "what was sent later is lost": (" and older < SPAN // 2", ""),
     "no bitmap": ("    if answer.bits:\n", "    if 0:\n"),
     "half a bitmap": ("        mine.out[(word + 1) % WORDS] &= ~(found >> (64 - shift))\n", ""),
-    "what is sent again waits": ("    mine.sent_at[index] = (node.now >> TICK) & SPAN\n", "    if not my_packet(reorder, pkt).again:\n        mine.sent_at[index] = (node.now >> TICK) & SPAN\n"),
-    "sent again once": ("    set_bit(mine.out, index)\n    if my", "    if not my_packet(reorder, pkt).again:\n        set_bit(mine.out, index)\n    if my"),
+    "what is sent again waits": (
+        "    mine.sent_at[index] = (node.now >> TICK) & SPAN\n",
+        "    if not my_packet(reorder, pkt).again:\n        mine.sent_at[index] = (node.now >> TICK) & SPAN\n",
+    ),
+    "sent again once": (
+        "    set_bit(mine.out, index)\n    if my",
+        "    if not my_packet(reorder, pkt).again:\n        set_bit(mine.out, index)\n    if my",
+    ),
     "stops at what was sent again": ("            elif not has_bit(mine.twice, index % RING):\n", "            else:\n"),
     "lost again and again": ("                clear_bit(mine.out, index % RING)\n                mine", "                mine"),
 }
@@ -410,7 +426,9 @@ def test_packets_take_planes_in_turn():
     topo = planes(hosts=4, planes=3, tors=2, spines=2)
     _, rows = traced(topo, flow_list(topo, [(0, 2, 300_000), (1, 3, 100_000)]), "mrc", {"values": 12})
     for flow, size in ((0, 300), (1, 100)):
-        taken = [row.offset // 1000 for row in rows if row.kind == DATA and row.event == "enqueue" and row[1] == 4 and row.flow == flow]
+        taken = [
+            row.offset // 1000 for row in rows if row.kind == DATA and row.event == "enqueue" and row[1] == 4 and row.flow == flow
+        ]
         assert len(taken) in (size // 3, size // 3 + 1) and {b - a for a, b in pairwise(taken)} == {3}
 
 
