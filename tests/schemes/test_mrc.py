@@ -281,7 +281,7 @@ def compare_gaps(text=""):
         drawn, now, sent, come, ways, cum = random.Random(seed), 900 * US, 0, set(), [], 0
         file, model = (
             GapFile(text, bound=bound),
-            mrc.Gaps((parse("reorder", {"bound": bound}).values("reorder")["bound"] or 2 * BASE)),
+            mrc.Gaps(parse("reorder", {"bound": bound}).values("reorder")["bound"] or 2 * BASE),
         )
         again = []
         for _ in range(steps):
