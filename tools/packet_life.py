@@ -60,6 +60,7 @@ BESIDE = [
     Step("A scheme's timer", LINE, ("run_timers",), ("on_timer",)),
     Step("A receiver's timer of a flow", RECEIVER, ("run_flow_timers",), ("on_flow_timer",)),
     Step("Retransmission timeout", SENDER, ("run_tick",), ("on_expiry", "on_timeout")),
+    Step("A transport reports a loss", "fabric/pacing.py", ("report_loss",), ("on_loss",)),
     Step("A returned packet", SENDER, ("receive_returned",), ("on_return",)),
 ]
 FABRIC, FABRIC_LINE, CHIP, CHIP_LINE = "#f4f6f8", "#8a97a5", "#fde9d0", "#b8762a"

@@ -55,6 +55,7 @@ OWNERS = {
 }
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
+FLOW_LIMIT = 16384  # of a flow, which has no tables
 COUNTING = {"node": "", "port": "port_", "flow": "flow_"}  # what counts and records are of -> how these tables begin
 SCHEMES = Path(__file__).parents[1] / "schemes"
 # C types that the generated .pxd needs
@@ -126,7 +127,7 @@ def c_type(kind: str) -> str:
 class Field:
     """One field of a record.  size: bytes of one element; table: whether the field is a pointer to memory of its own."""
 
-    def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
+    def __init__(self, name: str, text: str, records: Mapping[str, "Record"], inline: int = INLINE_LIMIT) -> None:
         match = re.fullmatch(r"(\w+)(?:\[(.+)\])?", str(text))
         if not match or (match[1] not in C_TYPES and match[1] not in records):
             raise DeclarationError(f'{name}: unknown type "{text}"; known: {", ".join([*C_TYPES, *records])}')
@@ -143,7 +144,7 @@ class Field:
         self.is_record = self.record is not None
         self.size = int(self.record.size if self.record else C_TYPES[self.element][1])
         fixed = self.length.isdigit() if self.length else True
-        self.table = bool(self.length) and (not fixed or self.size * int(self.length or 1) > INLINE_LIMIT)
+        self.table = bool(self.length) and (not fixed or self.size * int(self.length or 1) > inline)
         self.at = 0
 
     def c(self) -> str:
@@ -171,11 +172,13 @@ class Field:
 class Record:
     """C layout of {"field": "type"} with natural alignment, as the compiler lays it out; size and align in bytes."""
 
-    def __init__(self, fields: Mapping[str, str], records: Mapping[str, "Record"], pad: int = 8) -> None:
+    def __init__(
+        self, fields: Mapping[str, str], records: Mapping[str, "Record"], pad: int = 8, inline: int = INLINE_LIMIT
+    ) -> None:
         self.fields: list[Field] = []
         at, widest = 0, 1
         for name, text in fields.items():
-            field = Field(name, text, records)
+            field = Field(name, text, records, inline)
             size, align = field.space()
             field.at = -(-at // align) * align
             at, widest = field.at + size, max(widest, align)
@@ -330,7 +333,7 @@ class Declarations:
                     raise self._mistake(
                         f"{owner}_state",
                         f"{owner}_state: {f.name} takes {f.length} elements; only node_state, port_state and scheme_state have "
-                        f"tables, a field of others has at most {INLINE_LIMIT} bytes",
+                        f"tables, a field of others has at most {FLOW_LIMIT if owner == 'flow' else INLINE_LIMIT} bytes",
                     )
         return state
 
@@ -387,7 +390,7 @@ class Declarations:
         if not isinstance(fields, dict):
             raise DeclarationError(f'{table}: {name} must be a table {{"field": "type"}}', where)
         try:
-            record = Record(fields, self.records)
+            record = Record(fields, self.records, inline=FLOW_LIMIT if table == "flow_state" else INLINE_LIMIT)
         except DeclarationError as error:
             raise DeclarationError(str(error), error.line or where) from None
         for f in record.fields:

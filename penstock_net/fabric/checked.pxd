@@ -2,8 +2,8 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
 from penstock_net.fabric.incoming cimport about_incoming, about_sent, incoming_at, incoming_of, set_flow_timer
 from penstock_net.fabric.line cimport new_frame, pause_port, pause_queue, resume_port, resume_queue
-from penstock_net.fabric.line cimport send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
-from penstock_net.fabric.pacing cimport about_flow, flow_of, send_from
+from penstock_net.fabric.line cimport send_along, send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
+from penstock_net.fabric.pacing cimport about_flow, flow_of, report_loss, send_from
 from penstock_net.fabric.queueing_inline cimport draw
 from penstock_net.fabric.routing_inline cimport group_towards, passes, path_at, path_count, port_towards
 from penstock_net.fabric.rows cimport new_print_row
@@ -164,6 +164,12 @@ cdef inline void g_send_frame(Guard* guard, int line, Node* node, int64_t slot, 
     send_frame(node, g_index(guard, line, slot, node.port_count), g_unsent(guard, line, frame))
 cdef inline void g_send_to_host(Guard* guard, int line, Node* node, int64_t host, Packet* frame) noexcept nogil:
     send_to_host(node, g_index(guard, line, host, node.worker.world.host_count), g_unsent(guard, line, frame))
+cdef inline void g_send_along(
+    Guard* guard, int line, Node* node, int64_t slot, int64_t host, int64_t way, Packet* frame
+) noexcept nogil:
+    slot = g_index(guard, line, slot, node.port_count)
+    host = g_index(guard, line, host, node.worker.world.host_count)
+    send_along(node, slot, host, g_fit32(guard, line, way), g_unsent(guard, line, frame))
 cdef inline void g_send_control(
     Guard* guard, int line, Node* node, int64_t slot, int64_t kind, int64_t command, int64_t value, int64_t mask, size_t own
 ) noexcept nogil:
@@ -173,7 +179,7 @@ cdef inline void g_send_control(
     g_send_frame(guard, line, node, slot, frame)
 cdef inline void g_about_flow(Guard* guard, int line, Packet* frame, Packet* pkt) noexcept nogil:
     g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
-    about_flow(frame, g_data(guard, line, pkt))
+    about_flow(frame, pkt)
 cdef inline void g_about_sent(Guard* guard, int line, Packet* frame, Flow* flow) noexcept nogil:
     g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
     about_sent(frame, flow)
@@ -190,6 +196,8 @@ cdef inline void g_send_with_data(Guard* guard, int line, Node* node, int64_t ho
     send_with_data(node, g_index(guard, line, host, node.worker.world.host_count), g_unsent(guard, line, frame))
 cdef inline void g_send_from(Guard* guard, int line, Node* node, Flow* flow, int64_t offset) noexcept nogil:
     send_from(node, flow, g_index(guard, line, offset, flow.sent + 1))
+cdef inline void g_report_loss(Guard* guard, int line, Node* node, Flow* flow, int64_t offset) noexcept nogil:
+    report_loss(node, flow, g_index(guard, line, offset, flow.sent))
 cdef inline int8_t g_level(Guard* guard, int line, int64_t level) noexcept nogil:
     return <int8_t>g_index(guard, line, level, MOST_LEVELS)
 cdef inline int32_t g_word(Guard* guard, int line, int64_t hash) noexcept nogil:

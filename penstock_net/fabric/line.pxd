@@ -25,6 +25,7 @@ cdef void send_frame(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
 cdef int slot_towards(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void send_with_data(Node* node, int dst, Packet* pkt) noexcept nogil
+cdef void send_along(Node* node, int slot, int dst, int64_t way, Packet* pkt) noexcept nogil
 cdef void send_to_host(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void receive_control(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil

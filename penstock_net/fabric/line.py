@@ -258,6 +258,14 @@ def send_to_host(node, dst, pkt):
         send_frame(node, slot, pkt)
 
 
+def send_along(node, slot, dst, way, pkt):
+    """Send a control frame to a host by this port and, from there on, where data of the hash `way` goes."""
+    pkt.dst = dst
+    pkt.hash = way
+    pkt.flags = ADDRESSED
+    send_frame(node, slot, pkt)
+
+
 def send_with_data(node, dst, pkt):
     """The same, but the frame is stored, queued, paused and dropped like data: in the queues of pkt.priority."""
     slot = slot_towards(node, dst, pkt)

@@ -19,6 +19,8 @@ cdef Flow* flow_of(Node* node, Packet* pkt) noexcept nogil
 cdef void about_flow(Packet* frame, Packet* pkt) noexcept nogil
 cdef void try_send(Node* node, Flow* flow) noexcept nogil
 cdef void send_from(Node* node, Flow* flow, int64_t offset) noexcept nogil
+cdef void report_loss(Node* node, Flow* flow, int64_t offset) noexcept nogil
+cdef void avoid_ports(Flow* flow, uint64_t ports) noexcept nogil
 cdef void hold_flow(Node* node, Flow* flow, int64_t until) noexcept nogil
 cdef void let_go(Node* node, Flow* flow) noexcept nogil
 cdef Flow* first_flow_of(Node* node) noexcept nogil

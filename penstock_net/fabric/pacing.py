@@ -6,6 +6,7 @@ if not cython.compiled:
     from penstock_net.fabric.heap import add, fix, put, remove
     from penstock_net.fabric.queueing import set_node_event
     from penstock_net.fabric.state import (
+        ACK,
         IDLE,
         NEVER,
         NO_FLOW,
@@ -124,9 +125,10 @@ def flow_of(node, pkt):
 
 
 def about_flow(frame, pkt):
-    """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender; its hash is for symmetric paths."""
+    """Note the flow of a packet, or that which another frame is about, in a control frame, so that flow_of() finds it at its
+    sender; its hash is for symmetric paths."""
     frame.slot = pkt.slot
-    frame.seq = pkt.number
+    frame.seq = pkt.number if pkt.kind <= ACK else pkt.seq
     frame.hash = pkt.hash
 
 
@@ -139,6 +141,20 @@ def send_from(node, flow, offset):
     """Go back: send again everything from this byte on."""
     node.ops.go_back.call(node, flow, offset)
     node.ops.reschedule.call(node, flow)
+
+
+def report_loss(node, flow, offset):
+    """Tell load balancers that the packet of a flow which begins at `offset` was lost."""
+    flow.lost = offset
+    told = node.ops.on_loss
+    while told:
+        told.call(told.me, node, flow)
+        told = told.next
+
+
+def avoid_ports(flow, ports):
+    """Where packets take turns of the ports of their host, those of a flow pass over these, unless it has no others."""
+    flow.avoided = ports
 
 
 def hold_flow(node, flow, until):

@@ -171,6 +171,8 @@ cdef struct Flow:           # sending side
     int32_t resting         # it has nothing to send and no NIC queue of its own
     double rate_gap         # ps per byte of the rate that was given to it; 0: none was
     int64_t most            # bytes that may be unacknowledged by what was given to it
+    int64_t lost            # first byte of the packet that report_loss() is about
+    uint64_t avoided        # ports that its packets pass over where they take turns of them
 
 cdef struct FlowRing:
     Flow* head

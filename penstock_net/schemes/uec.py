@@ -64,6 +64,7 @@ flow_state = {
     "owed": "int64",
     "timeout": "time",
     "progress_at": "time",
+    "ports": "float64",  # whose turns the packets take
 }
 parameters = {
     "control": ("choice nscc rccc both", "nscc", "senders' windows, receivers' credit (`uec_receiver.credits`), or both"),
@@ -162,6 +163,7 @@ def size_of(uec, flow, index):
 
 def on_start(uec, node, flow, pkt):
     mine = my_flow(uec, flow)
+    mine.ports = float(node.port_count) if uec.at.world.in_turn else 1.0
     mine.base = uec.at.world.base_rtt
     mine.largest = window_of(uec, flow, mine.base)
     mine.cwnd = mine.largest
@@ -179,8 +181,8 @@ def on_start(uec, node, flow, pkt):
 
 
 def window_of(uec, flow, base) -> float:
-    """1.5 bandwidth-delay products."""
-    return cut(uec, 1.5 * cut(uec, base * 1e-6 * (1e6 / port_of(flow).ps_per_byte)))
+    """1.5 bandwidth-delay products, of all ports whose turns the packets take."""
+    return cut(uec, 1.5 * cut(uec, base * 1e-6 * (1e6 / port_of(flow).ps_per_byte))) * my_flow(uec, flow).ports
 
 
 def permit(uec, flow):
@@ -419,6 +421,15 @@ def lose(uec, flow, index):
     mine.count += 1
 
 
+def on_loss(uec, node, flow):
+    """A packet in flight has been lost: its path is what is wrong, so that the window stays as it is."""
+    mine = my_flow(uec, flow)
+    index = flow.lost // uec.at.world.mtu
+    if index >= mine.cum and has_bit(mine.out, index % RING):
+        lose(uec, flow, index)
+        permit(uec, flow)
+
+
 def on_timeout(uec, node, flow):
     """Of all packets that have been in flight since the timer was set."""
     mine = my_flow(uec, flow)
@@ -433,7 +444,7 @@ def on_timeout(uec, node, flow):
         if has_bit(mine.out, index % RING):
             if has_bit(mine.early, index % RING):
                 mine.cwnd = max(mine.cwnd - size_of(uec, flow, index), float(uec.wire))
-                lose(uec, flow, index)
+                report_loss(node, flow, index * uec.at.world.mtu)
             else:
                 flying = 1
     if not flying:
@@ -486,7 +497,7 @@ def grow_fast(uec, flow, gained, delay):
     if delay < uec.fast_below:
         mine.fast_count += gained
         if mine.fast_count > mine.cwnd or mine.growing:
-            mine.cwnd = cut(uec, mine.cwnd + uec.fast * gained)
+            mine.cwnd = cut(uec, mine.cwnd + uec.fast * gained * mine.ports)
             mine.growing = 1
             return True
     else:
@@ -501,9 +512,9 @@ def react(uec, node, flow, gained, delay, marked):
         return
     if not marked:
         if delay >= uec.t:
-            mine.inc = cut(uec, mine.inc + uec.fair * gained)
+            mine.inc = cut(uec, mine.inc + uec.fair * gained * mine.ports)
         elif not grow_fast(uec, flow, gained, delay):
-            mine.inc = cut(uec, mine.inc + uec.alpha * gained * (uec.t - delay))
+            mine.inc = cut(uec, mine.inc + uec.alpha * gained * (uec.t - delay) * mine.ports)
     elif delay >= uec.t:
         mine.growing = 0
         mine.fast_count = 0
@@ -522,7 +533,7 @@ def adjust(uec, node, flow):
     if mine.received > uec.adjust_bytes or since > period:
         mine.cwnd = cut(uec, mine.cwnd + mine.inc / mine.cwnd)
         if since >= period:
-            mine.cwnd = cut(uec, mine.cwnd + uec.eta)
+            mine.cwnd = cut(uec, mine.cwnd + uec.eta * mine.ports)
             mine.adjusted_at = node.now
         mine.inc = 0.0
         mine.received = 0

@@ -72,6 +72,7 @@ node_state = {
 }
 parameters = {
     "ack_bytes": ("bytes 1..1000000000", "16384B", "a receiver answers at least every so many bytes"),
+    "back": ("bool", False, "the bitmap of an ACK is always of the packets before the one that it answers, and of this one"),
     "credits": ("bool", False, "receivers give credit"),
     "rates": ("bool", False, "and less of it in an oversubscribed network"),
     "whole_ps": ("bool", False, "the time for a quantum of credit is whole ps"),
@@ -135,7 +136,7 @@ def on_data(me, node, incoming, pkt):
     mine.owed = 0
     carried.total = mine.total
     carried.first = carried.index
-    if not pkt.ecn and not carried.asks:
+    if me.back or (not pkt.ecn and not carried.asks):
         carried.first = max(carried.index - 63, mine.cum + 1)
     carried.bits = 0
     if mine.count > mine.cum:

@@ -103,6 +103,7 @@ RIVALS = (
     "uec+mixed",
     "uec:rccc+mixed",
     "uec:both+mixed",
+    "mrc",
     "ndp+reps",
     "ecn+oblivious",
     "dctcp+plb",

@@ -113,7 +113,9 @@ ABSENT = {  # schemes of the package that are no entry of their own, nor a part 
     "valiant": "it is for dragonflies",
     "dimension_order": "it is for tori",
     **dict.fromkeys(("uec", "uec_receiver", "trim", "cbfc", "pyrrha", "bolt", "sird"), "it is younger than this comparison"),
-    **dict.fromkeys(("entropy", "reps", "mixed", "oblivious", "plb", "least_queue"), "it is younger than this comparison"),
+    **dict.fromkeys(
+        ("entropy", "reps", "mixed", "oblivious", "plb", "least_queue", "mrc", "reorder"), "it is younger than this comparison"
+    ),
     "ets": "it shares a link between priorities, and all flows here have the same",
 }
 IDEALS = ("Ideal-FQ", "Ideal-SRF")  # a queue for every flow and no limit of the buffer: no switch has them

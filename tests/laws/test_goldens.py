@@ -239,6 +239,10 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "uec:rccc_htsim": ("uec:rccc_htsim", {"trim.depth": 12}, ""),
     "uec:both": ("uec:both+reps", {"trim.depth": 10}, ""),
     "uec:both_htsim": ("uec:both_htsim", {"trim.depth": 12}, ""),
+    "mrc": ("mrc", {"trim.depth": 10, "values": 32}, ""),
+    "mrc lossy": ("mrc", {"trim.depth": 10, "values": 32, "probe": "20us", "bound": "10us"}, LOSSY),
+    "mrc:default": ("mrc:default", {}, ""),
+    "reorder": ("uec+mixed+reorder", {"trim.depth": 8, "ack_bytes": 1, "back": True}, LOSSY),
     "uec_receiver": ("uec:both+mixed", {"trim.depth": 14, "ack_bytes": "6KB"}, ""),
 }
 GOLDEN = {
@@ -408,6 +412,10 @@ GOLDEN = {
     "uec:rccc_htsim": "583ffc321e09d401",
     "uec:both": "ca89c4c67b2097d3",
     "uec:both_htsim": "ec0dceddc0975eda",
+    "mrc": "ee0d87c86d5fa493",
+    "mrc lossy": "7d62e2390c9bdbd6",
+    "mrc:default": "b5298980fd08f58f",
+    "reorder": "004e82ed26501913",
     "uec_receiver": "eba4f3ddbba6dd5f",
     "entropy": "373d78b359e4ad44",
     "mixed": "17c4c2e08978b008",

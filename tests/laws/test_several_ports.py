@@ -197,6 +197,7 @@ def check_ports(module) -> None:
             dst, own = draw.randrange(4), draw.randrange(ports)
             path = [*paths, list(range(ports))][dst]
             flow = SimpleNamespace(dst=dst, number=number, hash=draw.getrandbits(31), nic=node.nics[own], queue=draw.randrange(2))
+            flow.avoided = draw.getrandbits(5) & draw.getrandbits(5)
             rails = [draw.randrange(-1, 9) for _ in range(6)]
             node.worker.world.rails = rails if several % 2 else None
             fixed = several % 2 and rails[number] >= 0
@@ -204,6 +205,7 @@ def check_ports(module) -> None:
             chosen = said.drawn(flow.hash, node.hash_seed, path) if path and not fixed else chosen
             assert module.choose_nic(node, flow).port.slot == (own if chosen is None else chosen)
             stopped = {nic.port.slot for nic in node.nics if nic.port.paused or nic.port.queues[flow.queue].paused}
+            stopped |= {slot for slot in range(ports) if flow.avoided >> slot & 1}
             assert module.next_nic(node, flow).port.slot == (said.in_turn(own, path, stopped) if path else own)
         module.kick_others(node)
         assert node.kicked == [nic.port.slot for nic in node.nics[1:] if nic.levels]
@@ -239,6 +241,8 @@ PORTS = {
     "paused ports have their turn": ("not nic.port.paused and not", "not"),
     "paused queues have their turn": (" and not queue_at(nic.port, flow.queue).paused", ""),
     "another queue's pause": ("queue_at(nic.port, flow.queue)", "queue_at(nic.port, 0)"),
+    "avoided ports have their turn": (" and not avoided >> (nic.port.slot & 63) & 1", ""),
+    "the port before is avoided": ("avoided >> (nic.port.slot & 63) & 1", "avoided >> (nic.port.slot + 1 & 63) & 1"),
     "it stays where all are paused": ("(last + 1) % count", "last % count"),
     "without a path turns begin anew": ("        return flow.nic\n    count", "        return nic_at(node, 0)\n    count"),
     "the first port is kicked twice": ("for slot in range(1, node", "for slot in range(node"),

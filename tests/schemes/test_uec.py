@@ -237,7 +237,7 @@ class ReceiverFile(dict):
         super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int)
         exec(text or (FOLDER / "uec_receiver.py").read_text(), self)
         world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16)
-        self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, rates=0, whole_ps=1)
+        self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, back=0, rates=0, whole_ps=1)
         self.me.at = SimpleNamespace(index=0, kind=3, world=world)
         self.node, self.incoming, self.sent = SimpleNamespace(now=0, port_count=1), {}, []
         self.here, self.mine = zeros(self["node_state"], {}, {}), zeros(self["flow_state"], {}, {})
@@ -274,19 +274,24 @@ class FileOf(Alone):
 
     def __init__(self, text, size, target, control="nscc", receivers=""):
         self.size, self.control, self.receivers, self.credit = size, control, receivers, None
-        super().__init__(f"uec:{control}_htsim", {"target": f"{target or 0}ps"}, text, header=64, base_rtt=R, bdp=116_856)
+        world = {"header": 64, "base_rtt": R, "bdp": 116_856, "in_turn": 0}
+        super().__init__(f"uec:{control}_htsim", {"target": f"{target or 0}ps"}, text, **world)
 
     def call(self, hook, now=0, pkt=None):
         if hook == "on_start":
             self.flow.__dict__.update(size=self.size, rto=0, resend=0, window=0)
             self.me.at.world.mtu = 4086
             self.me.control = ("nscc", "rccc", "both").index(self.control)
-            self.update(BITS)
+            self.update(BITS, report_loss=self.report)
             self["set_up"](self.me)
             self.credit = ReceiverFile(self.receivers, int(self.control != "nscc"), flow=self.flow)
         if (hook in ("on_start", "on_ack") and self.control != "nscc") or hook == "on_send":
             self.credit.hook(hook, now, self.flow, pkt)
         super().call(hook, now, pkt)
+
+    def report(self, node, flow, offset):
+        flow.lost = offset
+        self["on_loss"](self.me, node, flow)
 
 
 class FileSender(uec.Sender):

@@ -152,6 +152,7 @@ CASES = [
     ("uec:nscc_htsim", {"target": "1us"}, lambda d: reacted(d) and d["ecn_marks"] > 100),
     ("uec:rccc+mixed", {"depth": 8}, lambda d: d["retransmissions"] > 10),
     ("uec:both_htsim", {"depth": 8}, lambda d: reacted(d) and d["retransmissions"] > 10),
+    ("mrc", {"depth": 8, "values": 16, "bound": "3us"}, lambda d: d["retransmissions"] > 100),
     ("ecn+reps", {"k_min": "5KB", "k_max": "60KB"}, lambda d: d["ecn_marks"] > 0),
     ("ecn+plb", {"k_min": "5KB", "k_max": "60KB", "rounds": 2, "idle_rounds": 1}, lambda d: d["ecn_marks"] > 0),
     ("pfc+least_queue", {"pfc.alpha": 0.05, "gap": "1us", "grades": ["2KB", "20KB"]}, lambda d: d["pauses_sent"] > 0),

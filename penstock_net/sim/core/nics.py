@@ -27,7 +27,7 @@ def choose_nic(node, flow):
 
 def next_nic(node, flow):
     """The part of a host for the port by which the next packet of a flow is to leave, where its packets take turns: of those on a
-    shortest path the one after the last packet's, or the first after it that is not paused."""
+    shortest path the one after the last packet's, or the first after it that is not paused, and none that its flow avoids."""
     group = group_towards(node, flow.dst)
     if group < 0:
         return flow.nic
@@ -36,9 +36,10 @@ def next_nic(node, flow):
     for i in range(count):
         if node.next_hops[group + 1 + i] == flow.nic.port.slot:
             last = i
+    avoided = flow.avoided
     for i in range(1, count + 1):
         nic = nic_at(node, node.next_hops[group + 1 + (last + i) % count])
-        if not nic.port.paused and not queue_at(nic.port, flow.queue).paused:
+        if not nic.port.paused and not queue_at(nic.port, flow.queue).paused and not avoided >> (nic.port.slot & 63) & 1:
             return nic
     return nic_at(node, node.next_hops[group + 1 + (last + 1) % count])
 
