@@ -28,7 +28,17 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.parse import parse
     from penstock_net.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock_net.vswitch.dataplane.schedule import activate, hasten, pause_txq, release, take_head
-    from penstock_net.vswitch.dataplane.socket_room import HELD, LOOKED, WAKES, add_cost, load_in, may_cost, note_peer, store_in, swapped
+    from penstock_net.vswitch.dataplane.socket_room import (
+        HELD,
+        LOOKED,
+        WAKES,
+        add_cost,
+        load_in,
+        may_cost,
+        note_peer,
+        store_in,
+        swapped,
+    )
     from penstock_net.vswitch.dataplane.state import IDLE, MOST_PORTS, frames_to, port_at, signed_of, txq_at, whole
     from penstock_net.vswitch.dataplane.steps import next_word
     from penstock_net.vswitch.dataplane.vlan import send_queued
