@@ -9,6 +9,7 @@ from frames import payload_of, udp
 from test_bounds import ADDRESSES, Rig
 from test_lab import FORBIDDEN
 
+from penstock_net.vswitch.attach.allowance import LAYOUT
 from penstock_net.vswitch.attach.lab import Namespace
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -71,6 +72,31 @@ def test_no_frame_overtakes_one_that_waits():
         rig.put(1)
         rig.turn(2)
     assert rig.numbers() == list(range(1, rig.count)) and rig.direct > 0
+
+
+@pytest.mark.parametrize("woken", [True, False])
+def test_frames_for_a_full_socket_are_tried_after_a_look_and_seldom_without_one(woken):
+    """Ten in a tenth of a second, in which nobody has looked: by then every 5 ms; every 0.2 ms if looks wake nobody."""
+    rig = Wires(mode="backdraft", spin="0ns")
+    rig.looking = False
+    rig.tables[1].words[LAYOUT["WAKES"]] = woken
+    rig.put(1)
+    rig.turn(2)
+    rig.close(1, PORT)
+    rig.put(10)
+    rig.turn(2)
+    held, before = rig.tables[1].words[LAYOUT["HELD"] :], rig.row(1)["device"]["full_sockets"]
+    rig.turn(1000, 100_000)
+    attempts = rig.row(1)["device"]["full_sockets"] - before
+    assert attempts in range(15, 21) if woken else attempts in range(300, 600)
+    assert held[0] == 1 and rig.numbers() == [0]
+    rig.look()
+    rig.turn(2)
+    assert rig.row(1)["device"]["full_sockets"] - before == attempts + 1, "once for a look"
+    rig.open(1, PORT)
+    rig.look()
+    rig.turn(2)
+    assert rig.numbers() == list(range(1, 11)) and held[0] == 0
 
 
 def test_a_flow_whose_frames_went_straight_ends_like_any_other():

@@ -475,6 +475,44 @@ def test_a_full_socket_is_looked_at_often_while_it_is_read_and_seldom_if_not(lef
         assert probe.rooms.lost == 0
 
 
+def test_a_look_wakes_the_worker_if_it_has_found_room_for_a_frame_that_waits(left, probe):
+    alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def woken():
+        with contextlib.suppress(BlockingIOError):
+            return os.eventfd_read(alarm)
+        return 0
+
+    with (
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        sock.bind((HERE, SLOW))
+        probe.look()
+        probe.rooms.wake(alarm)
+        assert probe.table.words[LAYOUT["WAKES"]] == 1
+        while probe.table.allowed[SLOW] - probe.table.spent[SLOW] >= 3108:
+            while probe.takes(SLOW, 1042):
+                sender.sendto(bytes(1000), (HERE, SLOW))
+            probe.look()
+        woken()
+        assert not probe.takes(SLOW, 1042)
+        probe.look()
+        assert not woken(), "there is no more room than before"
+        for _ in range(60):
+            sock.recv(2000)
+        probe.table.words[LAYOUT["HELD"]] = 1
+        probe.look()
+        assert woken() == 1
+        probe.table.words[LAYOUT["HELD"]] = 0
+        for _ in range(5):
+            sock.recv(2000)
+        probe.look()
+        assert not woken(), "no frame waits"
+    probe.rooms.wake(-1)
+    os.close(alarm)
+
+
 def frame_to(namespace, port, size):
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + size, 0, 0, 64, 17, 0, socket.inet_aton(THERE), socket.inet_aton(HERE))
     total = sum(struct.unpack("!10H", head))

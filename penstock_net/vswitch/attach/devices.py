@@ -173,6 +173,7 @@ class Device:
         self.edge = edge
         if self.driver:
             self.driver.edge = edge
+            edge.wake_worker_by(self.driver.waker)
 
     def count_losses(self) -> None:
         """Count losses from now on. During set-up the kernel may drop its own frames (IPv6 announcements), which do not count."""

@@ -84,7 +84,7 @@ class Edge:
         except BaseException:
             self.sockets.close()
             raise
-        self.takes, self.press = self.sockets.takes, self.sockets.rooms.press
+        self.takes, self.press, self.wake_worker_by = self.sockets.takes, self.sockets.rooms.press, self.sockets.rooms.wake
         self.look_at = self.step_at = self.stepped_at = NEVER  # time.monotonic(); the last: of the last step
         self.pressed = self.busy_since = 0  # as last seen in the table
         self.steps = self.wakes = 0

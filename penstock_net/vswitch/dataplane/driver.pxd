@@ -2,7 +2,7 @@ from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.broadcast cimport new_frame
 from penstock_net.vswitch.dataplane.cutting cimport Cutting, new_cutting
 from penstock_net.vswitch.dataplane.direct cimport send_direct
-from penstock_net.vswitch.dataplane.egress cimport BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out
+from penstock_net.vswitch.dataplane.egress cimport BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out, try_held
 from penstock_net.vswitch.dataplane.ingress cimport NO_ROOM_NS, forget_idle_tx_flows, take_in
 from penstock_net.vswitch.dataplane.flowmap cimport add_name, copy_key, find_name, free_names, make_names, name_at
 from penstock_net.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_row, overlay_turn, taken_from
@@ -69,6 +69,7 @@ cdef class PortDriver:
     cdef object table
     cdef readonly list own      # addresses of the device itself
     cdef public object edge     # the Edge of the device, if there is one
+    cdef readonly int waker     # an eventfd that wakes its worker; -1: it is not installed
     cdef public int64_t not_read    # frames that the kernel still held for the port when it ended
     cdef public str state, why      # of the interface, and what is wrong with it; "up" and ""
     cdef PortHandle absent          # counts what is sent while the interface is away

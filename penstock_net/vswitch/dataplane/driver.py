@@ -46,7 +46,7 @@ if not cython.compiled:
         rxq_at,
         tx_flow_at,
     )
-    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out
+    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out, try_held
     from penstock_net.vswitch.dataplane.flowmap import add_name, copy_key, free_names, make_names, name_at
     from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS, forget_idle_tx_flows, take_in
     from penstock_net.vswitch.dataplane.overlay import (
@@ -100,6 +100,8 @@ def write_device(worker, own, now):
         flush_device(driver)
         driver.direct = BYTES_AT_ONCE
     done = poll_doorbells(driver)
+    if driver.held_until:
+        try_held(worker, driver, now)
     if driver.side.levels:
         done += put_out(worker, driver, now)
     if driver.overlay:
@@ -161,7 +163,7 @@ class PortDriver:
         self.region = region
         self.kernel = kernel
         self.own = []
-        self.state, self.why = "up", ""
+        self.state, self.why, self.waker = "up", "", -1
         self.absent, self.queued_now = open_absent(kernel.headers), -1
         self.before, self.edge_seen, self.edge_before = collections.Counter(), {}, collections.Counter()
         self.driver = new_driver()
@@ -210,6 +212,7 @@ class PortDriver:
         """Start to drive port `number` of a switch, which has the other side of the region."""
         driver = self.driver
         self.home = port_at(worker_of(switch, 0), number).home
+        self.waker = control_of(switch, self.home)
         self.watch(switch)
         switch.drivers[number] = self
         driver.port = number
@@ -220,7 +223,7 @@ class PortDriver:
             driver.bell_in[k] = k * driver.side.view.bells
             port_at(worker_of(switch, k), number).prefix = driver.kernel.header
             port_at(worker_of(switch, k), number).mean = 1500
-            port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
+            port_at(worker_of(switch, k), number).wakes = self.waker + 1
             set_returned(port_at(worker_of(switch, k), number), driver)
         worker = worker_of(switch, self.home)
         set_at(driver, port_at(worker, number))
@@ -235,6 +238,8 @@ class PortDriver:
     def remove(self, switch):
         """Stop driving the port. Frames in its region are lost, and frames in the ring of a TAP, which are counted."""
         remove_driver(worker_of(switch, self.home), self.driver.port)
+        if self.edge is not None:
+            self.edge.wake_worker_by(-1)
         self.swallow()
         if self.queued_now < 0:
             self.unwatch(switch)

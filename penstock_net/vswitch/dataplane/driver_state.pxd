@@ -97,6 +97,9 @@ cdef struct Driver:
     int64_t charged, charged_port       # socket memory that frames to a UDP port take, of which the table does not know yet
     int32_t alarm           # an eventfd that wakes the edge
     int64_t looks, looked_at    # at the sockets, as the worker has seen: how many, and when the last
+    int64_t held_until      # ns: until when frames wait for sockets, unless a look comes before; 0: none does
+    int64_t held_looks      # looks so far, when the first of them was tried
+    int64_t hasten_at       # they are not tried again before
     int64_t busy_since      # since when there were frames, but for TCP's, and the device was never seen empty; 0: there were none
     int64_t answered, malformed, waits_for_buffer, shared_queues, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held

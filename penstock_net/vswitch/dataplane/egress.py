@@ -19,7 +19,7 @@ if not cython.compiled:
         rxq_at,
         side_of,
     )
-    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, TURN_BYTES, VISITS_AT_ONCE
+    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, TURN_BYTES, VISITS_AT_ONCE, WOKEN_NS
     from penstock_net.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
     from penstock_net.vswitch.dataplane.flowtable import may_open
     from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS
@@ -27,9 +27,19 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.overlay import LEASE_NS, overlay_may_send
     from penstock_net.vswitch.dataplane.parse import parse
     from penstock_net.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
-    from penstock_net.vswitch.dataplane.schedule import activate, pause_txq, take_head
-    from penstock_net.vswitch.dataplane.socket_room import LOOKED, add_cost, load_in, may_cost, note_peer, swapped
-    from penstock_net.vswitch.dataplane.state import IDLE, frames_to, port_at, signed_of, txq_at, whole
+    from penstock_net.vswitch.dataplane.schedule import activate, hasten, pause_txq, release, take_head
+    from penstock_net.vswitch.dataplane.socket_room import (
+        HELD,
+        LOOKED,
+        WAKES,
+        add_cost,
+        load_in,
+        may_cost,
+        note_peer,
+        store_in,
+        swapped,
+    )
+    from penstock_net.vswitch.dataplane.state import IDLE, MOST_PORTS, frames_to, port_at, signed_of, txq_at, whole
     from penstock_net.vswitch.dataplane.steps import next_word
     from penstock_net.vswitch.dataplane.vlan import send_queued
     from penstock_net.vswitch.memory.layout import CLOSED, buffer_of, bytes_at, length_of, load64, queue_of, store64, word_at
@@ -53,8 +63,10 @@ def poll_doorbells(driver):
 
 
 def has_doorbell(worker, own, now):
-    """Whether a worker has rung since it could have seen that this one sleeps."""
+    """Whether a worker has rung, or an edge has looked, since it could have seen that this one sleeps."""
     driver = driver_of(own)
+    if driver.held_until and now >= driver.hasten_at and has_news_of_sockets(driver):
+        return 1
     for k in range(driver.bell_rings):
         if load64(word_at(driver.side.view.bell[1], driver.bell_in[k])):
             return 1
@@ -160,26 +172,55 @@ def count_out(driver, number, length):
 def is_held_back(worker, driver, txq, number, length, now):
     """Whether the first frame of a receive queue must wait, for a full socket or the end of the peer's pause; until when."""
     rxq = rxq_at(driver, number)
-    if driver.limited and rxq.named and not fits_socket(driver, number, length, now):
-        driver.full_sockets += 1
-        txq.until = now + max(HELD_NS, 1000 * worker.timer_count)  # so attempts are bounded however many queues wait
-        return True
+    if driver.limited and rxq.named:
+        looks = load_in(driver.table, LOOKED)
+        if looks != driver.looks:
+            driver.looks = looks
+            driver.looked_at = now
+        if not fits_socket(driver, number, length, now):
+            driver.full_sockets += 1
+            hold(worker, driver, txq, looks, now)
+            return True
     if driver.overlay and rxq.next_at > now + LEAST_NS and now - rxq.at < LEASE_NS:
         txq.until = min(rxq.next_at, now + MOST_NS)  # then the pause is checked again
         return True
     return False
 
 
+def hold(worker, driver, txq, looks, now):
+    """Have the first frame of a receive queue wait for its socket; `looks` is how many there had been when it was tried."""
+    ns = WOKEN_NS if load_in(driver.table, WAKES) else HELD_NS
+    txq.until = now + max(ns, 1000 * worker.timer_count)  # so attempts are bounded however many queues wait
+    if driver.held_until == 0:
+        driver.held_looks = looks
+        store_in(driver.table, HELD, 1)
+    driver.held_until = max(driver.held_until, txq.until)
+
+
+def try_held(worker, driver, now):
+    """Have all frames that wait for sockets tried again if there was a look since; at most one for each us."""
+    if now < driver.held_until:
+        if not has_news_of_sockets(driver):
+            return
+        if now < driver.hasten_at:
+            driver.next_due = min(driver.next_due, driver.hasten_at)
+            return
+        driver.hasten_at = now + 1000 * worker.timer_count
+        hasten(worker, MOST_PORTS + driver.port, now)
+        release(worker, now)
+    driver.held_until = 0
+    store_in(driver.table, HELD, 0)
+
+
+def has_news_of_sockets(driver):
+    return load_in(driver.table, LOOKED) != driver.held_looks
+
+
 def is_evicted(worker, driver, rxq, now):
     """Whether a frame that is held back is dropped: its queue has been stuck for `idle_ns`, and others need buffers or queues."""
     if rxq.stuck_at == 0:
         rxq.stuck_at = now
-    if driver.limited:  # what the last look has found counts: the edge may be late itself
-        looks = load_in(driver.table, LOOKED)
-        if looks != driver.looks:
-            driver.looks = looks
-            driver.looked_at = now
-            return False  # it may fit by now
+    if driver.limited:  # what the last look has found counts, by which it was tried: the edge may be late itself
         now = driver.looked_at
     if now - rxq.stuck_at <= worker.idle_ns:
         return False

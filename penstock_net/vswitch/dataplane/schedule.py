@@ -82,6 +82,21 @@ def sift_down(worker, i):
     set_timer(worker, i, at, port, queue)
 
 
+def hasten(worker, port, now):
+    """End the pauses of all queues of a port."""
+    for i in range(worker.timer_count):
+        timer = timer_at(worker, i)
+        if timer.port == port and timer.at > now:
+            timer.at = now
+            txq_at(waiting_at(worker, port), timer.queue).until = now
+    order_timers(worker)
+
+
+def order_timers(worker):
+    for k in range(worker.timer_count):
+        sift_down(worker, worker.timer_count - 1 - k)
+
+
 def forget_timers(worker, port):
     """Remove the timers of a port that is detached."""
     kept = 0
@@ -91,8 +106,7 @@ def forget_timers(worker, port):
             set_timer(worker, kept, timer.at, timer.port, timer.queue)
             kept += 1
     worker.timer_count = kept
-    for k in range(kept):
-        sift_down(worker, kept - 1 - k)
+    order_timers(worker)
 
 
 def release(worker, now):

@@ -26,6 +26,8 @@ cdef enum:                  # of the table: a column of 64-bit words by UDP port
     PRESSED                 # flows that began to hold much of the region of the device
     BUSY_SINCE              # ns: since when the device was never seen empty; 0: the last read found it so
     LOOKED                  # looks so far; written when what they allow is
+    HELD                    # whether frames wait for room in a socket; written by the worker
+    WAKES                   # whether a look that finds room for such frames wakes the worker; written by the edge
     REPORTS = 196672        # the last ports reported
     PEERS = 197120          # the last peer of a UDP port: half of a hash, and the second when it was seen; written by the worker
     SEVERAL = 262656        # the second when it was last seen to have several, or to keep datagrams unread; 0: never
@@ -42,6 +44,7 @@ cdef enum:
     FULL_SOCKETS = 2        # sockets of which half is taken
     WAITING = 4             # frames waited for room since the look before
     PROGRESS = 8            # a socket of which half was taken has more room than before
+    ROOMIER = 16            # a port has more room, for which a frame may have waited
     ANSWER_BYTES = 131072
     REQUEST_BYTES = 72
     NEW = -1
@@ -67,6 +70,7 @@ cdef struct Drops:          # of one socket, since it was opened
 cdef struct Rooms:
     int64_t* table
     int fd                  # a NETLINK_SOCK_DIAG socket
+    int waker               # an eventfd that wakes the worker; -1: there is none
     uint32_t serial
     int64_t look            # its number
     int32_t again, count, failed
@@ -140,6 +144,7 @@ cdef bint choose_room(PortRoom* room) noexcept nogil
 cdef void note_drops(Rooms* rooms, uint64_t cookie, int64_t count) noexcept nogil
 cdef bint make_room_for_drops(Rooms* rooms) noexcept nogil
 cdef int64_t grant(Rooms* rooms) noexcept nogil
+cdef int64_t allow(Rooms* rooms, int64_t port, int64_t value) noexcept nogil
 cdef bint stop_looking(Rooms* rooms) noexcept nogil
 cdef inline int64_t look_released(Rooms* rooms):
     with nogil:

@@ -21,6 +21,7 @@ if not cython.compiled:
         EPROTO,
         FULL_SOCKETS,
         GROUPS,
+        HELD,
         LOOKED,
         MOST_COST,
         MOVED,
@@ -36,11 +37,13 @@ if not cython.compiled:
         REPORTS,
         REPORTS_KEPT,
         REQUEST_BYTES,
+        ROOMIER,
         SEVERAL,
         SEVERAL_SECONDS,
         SPENT,
         UDP_PORTS,
         WAITING,
+        WAKES,
         at,
         clear_drops,
         drops_at,
@@ -154,6 +157,8 @@ def look_at_sockets(rooms):
         found |= grant(rooms)
         if not rooms.again:
             break
+    if found & WAITING and found & ROOMIER and rooms.waker >= 0:
+        wake_switch(rooms.waker)
     return found
 
 
@@ -353,17 +358,17 @@ def grant(rooms):
             found |= MOVED
         room.base_before = room.base
         if room.seen != rooms.look or not choose_room(room):  # no socket
-            store_in(rooms.table, ALLOWED + port, ENDLESS)
+            found |= allow(rooms, port, ENDLESS)
             store_in(rooms.table, REPORT_AT + port, room.base + RECHECK_BYTES)
             room.full = 0
             continue
         left = max(0, room.free)
         if room.free == room.size and room.size < MOST_COST and refused != rooms.refused and sent == 0:
-            store_in(rooms.table, ALLOWED + port, -1 - room.base)  # an empty socket takes a frame of any length
+            found |= allow(rooms, port, -1 - room.base)  # an empty socket takes a frame of any length
             store_in(rooms.table, REPORT_AT + port, room.base)
             room.full = 0
             continue
-        store_in(rooms.table, ALLOWED + port, room.base + left)
+        found |= allow(rooms, port, room.base + left)
         if 2 * left >= room.size:
             store_in(rooms.table, REPORT_AT + port, room.base + left * 3 // 4)
             room.full = 0
@@ -384,10 +389,20 @@ def grant(rooms):
     rooms.drops[0], rooms.drops_mask[0], rooms.sockets[0] = drops, mask, 0
     clear_drops(drops, mask + 1)
     rooms.full = full
-    if refused != rooms.refused:
+    full_fence()  # a frame that begins to wait after this has been tried with what is allowed now
+    if refused != rooms.refused or load_in(rooms.table, HELD):
         found |= WAITING
     rooms.refused = refused
     return found | (FULL_SOCKETS if full else 0)
+
+
+def allow(rooms, port, value):
+    """Set what a port may cost; ROOMIER: that is more, and it had no room for a frame of any length."""
+    before = load_in(rooms.table, ALLOWED + port)
+    store_in(rooms.table, ALLOWED + port, value)
+    if before - room_of(rooms, port).base >= MOST_COST or value == before:
+        return 0
+    return ROOMIER if value > before or value < 0 else 0
 
 
 def stop_looking(rooms):
@@ -424,6 +439,7 @@ class SocketRooms:
         self.rooms = new_rooms()
         rooms = self.rooms
         rooms.fd = diag.fileno()
+        rooms.waker = -1
         rooms.table = table_at(table.address)
         rooms.rooms = new_port_rooms()
         rooms.ports = new_ports()
@@ -451,6 +467,11 @@ class SocketRooms:
             free(self.rooms.rooms)
             free(self.rooms.ports)
             free(self.rooms)
+
+    def wake(self, fd):
+        """Wake the worker by this eventfd when a look has found room for frames that wait; -1: nobody."""
+        self.rooms.waker = fd
+        store_in(self.rooms.table, WAKES, fd >= 0)
 
     def takes(self, port, length):
         """Whether a frame for this port fits, which then counts: for a switch that is no worker."""

@@ -11,7 +11,8 @@ cdef enum:
     AGE_NS = 1000000        # between two looks for idle flows
     FRAMES_AT_ONCE = 32     # that are read from all devices in a turn, about
     LEAST_AT_ONCE = 4       # of them from each
-    NEWS_NS = 5000          # between two looks for news while there is other work
+    NEWS_NS = 5000          # between two looks for news while there is other work, or while it spins
+    FRESH_NS = 20000        # what it was told when it woke is news for so long: until it sleeps again, mostly
     MOST_LUCK = 16
     MISHAP = 3              # it finds work three times as often as not, or it does not pay
     SPINS_EVERY = 16

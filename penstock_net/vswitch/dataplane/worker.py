@@ -47,6 +47,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.worker import (
         AGE_NS,
         FRAMES_AT_ONCE,
+        FRESH_NS,
         LEAST_AT_ONCE,
         MISHAP,
         MOST_LUCK,
@@ -124,6 +125,7 @@ def nap(worker, now):
     if not is_pending(worker, now) and not stopped(worker):
         worker.naps += 1
         sleep_on(worker.epoll, ns)
+        worker.news_at = now_ns() + FRESH_NS
     set_sleeping(worker, 0)
 
 
@@ -241,8 +243,8 @@ def begin_turn(worker, now):
     release(worker, now)
     worker.next_due = now + MOST_SLEEP_NS
     worker.frames_each = max(LEAST_AT_ONCE, FRAMES_AT_ONCE // max(1, worker.busy_drivers))
-    if worker.empty_drivers and now >= worker.news_at:
-        worker.news_at = now + NEWS_NS
+    if worker.empty_drivers and now >= worker.news_at - (FRESH_NS - NEWS_NS if worker.spins else 0):
+        worker.news_at = now + (FRESH_NS if worker.spins else NEWS_NS)
         sleep_on(worker.epoll, 0)
     worker.busy_drivers = 0
     worker.empty_drivers = 0
