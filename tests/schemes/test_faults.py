@@ -184,7 +184,7 @@ ALWAYS_OF_TRANSPORT = {
         "    my_node(me, node).table[0] += 1",
         "    return DROPPED if my_node(me, node).table[0] == 1 else RETURN",
     ],
-    "on_ack": ["if me.fault > 0 and pkt.seq < flow.size:", "    flow.resend = 1", "    report_loss(node, flow, pkt.seq - 1)"],
+    "on_ack": ["if me.fault > 0 and pkt.seq < flow.size:", "    flow.resend = 1", "    report_loss(node, flow, 0)"],
     "on_data": ["if incoming.heap_at < 0:", "    set_flow_timer(node, incoming, node.now + 1000)"],
     "on_timeout": ["send_from(node, flow, flow.acked)"],
 }
