@@ -116,6 +116,8 @@ def pack(switch: Any, blocks: Blocks, sizes: dict[str, int]) -> dict[str, Any]:
         state = memory(driver.place, struct_type("Driver"))[0]
         if state["overlay"]:
             pointers[number] = _pointers(places.overlay(driver), int(state["side"]["view"]["base"]))
+        if words := driver.station_words():
+            blocks.add(f"driver {number}: stations", np.array(words, "u8"))
     return {
         "serial": switch.serial,
         "overlays": pointers,
@@ -164,6 +166,8 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     for number, driver in switch.drivers.items():
         driver.set_counted(found["drivers"][str(number)])
         driver.find_names(switch)
+        if (name := f"driver {number}: stations") in blocks:
+            driver.take_stations(blocks[name].tolist())
         if pointers := found["overlays"].get(str(number)):
             overlay = places.overlay(driver)
             if "held" in pointers:
