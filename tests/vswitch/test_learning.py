@@ -329,16 +329,14 @@ def bridged(space, *interfaces):
     space.run("ip", "link", "set", "br0", "up")
 
 
-def guest(space, number, name, address, mac):
-    """A namespace whose interface is at a bridge of another one."""
-    found = Namespace(name)
-    found.__enter__()
+def connect_guest(space, number, guest, address, mac):
+    """Have a namespace have an interface at the bridge of another one."""
     space.run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", f"w{number}")
-    space.run("ip", "link", "set", f"w{number}", "netns", path_of(found))
-    found.run("ip", "link", "set", f"w{number}", "name", "eth0", "address", mac)
-    found.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
-    found.run("ip", "link", "set", "eth0", "up")
-    return found
+    space.run("ip", "link", "set", f"w{number}", "netns", path_of(guest))
+    guest.run("ip", "link", "set", f"w{number}", "name", "eth0", "address", mac.hex(":"))
+    guest.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
+    guest.run("ip", "link", "set", "eth0", "up")
+    space.run("ip", "link", "set", f"v{number}", "master", "br0", "up")
 
 
 def echo(space, address, payload=b"?", timeout=60.0):
@@ -376,11 +374,9 @@ def test_stations_behind_bridges_of_linux(tmp_path):
         with running(tmp_path / "switch.sock", {"port": ports}) as daemon:
             bridged(hub, "sw0")
             bridged(far, "up1")
-            near = guest(hub, 1, "near", "10.0.0.11", X.hex(":"))
-            there = guest(far, 2, "there", "10.0.0.12", Y.hex(":"))
-            with near, there:
-                hub.run("ip", "link", "set", "v1", "master", "br0", "up")
-                far.run("ip", "link", "set", "v2", "master", "br0", "up")
+            with Namespace("near") as near, Namespace("there") as there:
+                connect_guest(hub, 1, near, "10.0.0.11", X)
+                connect_guest(far, 2, there, "10.0.0.12", Y)
                 for space, name in ((near, "near"), (there, "there"), (plain, "plain")):
                     assert space.start(*program, name).stdout.readline().strip() == "ready"
                 for source, address, name in (
@@ -401,12 +397,7 @@ def test_stations_behind_bridges_of_linux(tmp_path):
                 assert rows(daemon)["bridge"]["state"] == "up"
                 # it moves: the same address at the other bridge, and a frame from there
                 near.run("ip", "link", "del", "eth0")
-                far.run("ip", "link", "add", "v3", "type", "veth", "peer", "name", "w3")
-                far.run("ip", "link", "set", "w3", "netns", path_of(near))
-                near.run("ip", "link", "set", "w3", "name", "eth0", "address", X.hex(":"))
-                near.run("ip", "address", "add", "10.0.0.11/24", "dev", "eth0")
-                near.run("ip", "link", "set", "eth0", "up")
-                far.run("ip", "link", "set", "v3", "master", "br0", "up")
+                connect_guest(far, 3, near, "10.0.0.11", X)
                 assert echo(near, "10.0.0.1") == b"plain?"
                 assert echo(plain, "10.0.0.11") == b"near?"
                 assert where(X) == [("uplink", "learned")] and rows(daemon)["uplink"]["device"]["stations_moved"] == 1
