@@ -12,7 +12,16 @@ from penstock_net import pxd
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.blocks import Blocks
-from penstock_net.vswitch.support.layouts import carried_type, memory, offset_of, packed, set_fields, struct_type
+from penstock_net.vswitch.support.layouts import (
+    carried_type,
+    gathered,
+    memory,
+    offset_of,
+    packed,
+    scatter,
+    set_fields,
+    struct_type,
+)
 
 MOST_PORTS = pxd.read("vswitch/dataplane/state.pxd").constants["MOST_PORTS"]
 OVERLAY_ROOM = pxd.read("vswitch/dataplane/overlay.pxd").constants["ROOM"] + 64
@@ -48,10 +57,19 @@ class Places:
             found |= self._of_driver(number, driver)
         return found
 
+    def structs(self) -> dict[str, dict[str, int]]:
+        """The structs of which each port has some: by type the addresses, by name."""
+        drivers = self.switch.drivers.items()
+        ports = {f"port {number} at {k}": self.port(k, number) for k in range(len(self.workers)) for number in self.ports}
+        kernels = {f"driver {number}: kernel": driver.kernel.place for number, driver in drivers}
+        kernels |= {f"driver {number}: absent": driver.absent_place for number, driver in drivers}
+        of_drivers = {f"driver {number}": driver.place for number, driver in drivers}
+        return {"SwitchPort": ports, "Driver": of_drivers, "KernelPort": kernels}
+
     def _of_port(self, k: int, number: int, queues: int) -> dict[str, np.ndarray]:
         address, name = self.port(k, number), f"port {number} at {k}"
         port = memory(address, struct_type("SwitchPort"))[0]
-        found = {name: memory(address, carried_type("SwitchPort"))}
+        found: dict[str, np.ndarray] = {}
         for key in OF_QUEUES:
             found |= _array(f"{name}: {key}", port[key], "i4", queues)
         for key in OF_PORTS:
@@ -61,11 +79,8 @@ class Places:
     def _of_driver(self, number: int, driver: Any) -> dict[str, np.ndarray]:
         name, queues = f"driver {number}", self.ports[number]
         state = memory(driver.place, struct_type("Driver"))[0]
-        found = {name: memory(driver.place, carried_type("Driver"))}
-        found |= _array(f"{name}: free_tx_flows", state["free_tx_flows"], "i4", queues)
+        found = _array(f"{name}: free_tx_flows", state["free_tx_flows"], "i4", queues)
         found |= _array(f"{name}: returned", state["returned"], "i8", queues + 1)
-        found[f"{name}: kernel"] = memory(driver.kernel.place, carried_type("KernelPort"))
-        found[f"{name}: absent"] = memory(driver.absent_place, carried_type("KernelPort"))
         if state["cuts"]:
             found |= _array(f"{name}: cutting", state["cutting"], carried_type("Cutting"), 1)
         if state["overlay"]:
@@ -104,6 +119,10 @@ def pack(switch: Any, blocks: Blocks, sizes: dict[str, int]) -> dict[str, Any]:
     """Add the state of a switch; returns what is no array."""
     layouts.check(sizes)
     places = Places(switch)
+    for kind, addresses in places.structs().items():
+        rows = packed(gathered(kind, addresses.values()))
+        for i, name in enumerate(addresses):
+            blocks.add(name, rows[i : i + 1])
     for name, array in places.dense().items():
         blocks.add(name, packed(array) if array.dtype.names else array)
     for name, array in places.sparse().items():
@@ -153,7 +172,13 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
         set_fields(memory(switch.places[k], carried_type("Worker")), blocks[f"worker {k}"])
         if worker["timer_count"] > worker["timer_room"]:
             raise PenstockError(f"{worker['timer_count']} timers; there is room for {worker['timer_room']}")
-    for name, array in _with_state(places, blocks).items():
+    for kind, addresses in places.structs().items():
+        names = [name for name in addresses if name in blocks]
+        if names:
+            rows = gathered(kind, [addresses[name] for name in names])
+            set_fields(rows, np.concatenate([blocks[name] for name in names]))
+            scatter(rows, [addresses[name] for name in names])
+    for name, array in places.dense().items():
         if name not in blocks:
             continue
         if array.dtype.names:
@@ -182,9 +207,3 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     switch.totals.update(found["totals"])
     switch.ledger.take(found["ledger"])
 
-
-def _with_state(places: Places, blocks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays that are carried whole, once it is known of each driver whether a frame is being cut."""
-    for number, driver in places.switch.drivers.items():
-        set_fields(memory(driver.place, carried_type("Driver")), blocks[f"driver {number}"])
-    return places.dense()
