@@ -3,7 +3,8 @@
 To be called while the workers stand still.  Of an array that is used sparsely only the rows that are not zero are carried.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,26 @@ class Places:
             top = int(worker["flow_top"])
             skipped = 4 * (int(worker["flow_room"]) - top)
             found |= _array(f"free flows {k}", worker["free_flows"] + skipped, "i4", top)
-            for number, queues in self.ports.items():
-                found |= self._of_port(k, number, queues)
         for number, driver in self.switch.drivers.items():
             found |= self._of_driver(number, driver)
+        return found
+
+    def numbers(self) -> dict[str, tuple[np.ndarray, Any]]:
+        """Arrays of numbers, by name, and what they are in a switch that has done nothing: of these what differs is carried."""
+        found: dict[str, tuple[np.ndarray, Any]] = {}
+        for k in range(len(self.workers)):
+            for number, queues in self.ports.items():
+                own = self._of_port(k, number, queues)
+                found |= {name: (array, 0) for name, array in own.items()}
+                name = f"port {number} at {k}: free_queues"
+                found[name] = own[name], _first_numbers(queues, k, len(self.workers))
+        for number, driver in self.switch.drivers.items():
+            name, queues = f"driver {number}", self.ports[number]
+            state = memory(driver.place, struct_type("Driver"))[0]
+            (free,) = _array(name, state["free_tx_flows"], "i4", queues).values()
+            (returned,) = _array(name, state["returned"], "i8", queues + 1).values()
+            found[f"{name}: free_tx_flows"] = free, _first_numbers(queues, 0, 1)
+            found[f"{name}: returned"] = returned, 0
         return found
 
     def structs(self) -> dict[str, dict[str, int]]:
@@ -77,10 +94,9 @@ class Places:
         return found
 
     def _of_driver(self, number: int, driver: Any) -> dict[str, np.ndarray]:
-        name, queues = f"driver {number}", self.ports[number]
+        name = f"driver {number}"
         state = memory(driver.place, struct_type("Driver"))[0]
-        found = _array(f"{name}: free_tx_flows", state["free_tx_flows"], "i4", queues)
-        found |= _array(f"{name}: returned", state["returned"], "i8", queues + 1)
+        found: dict[str, np.ndarray] = {}
         if state["cuts"]:
             found |= _array(f"{name}: cutting", state["cutting"], carried_type("Cutting"), 1)
         if state["overlay"]:
@@ -99,6 +115,8 @@ class Places:
             found |= _array(f"flows {k}", worker["flows"], carried_type("Flow"), worker["flow_top"])
             for number, queues in self.ports.items():
                 txqs = memory(self.port(k, number), struct_type("SwitchPort"))[0]["txqs"]
+                if number in self.switch.drivers:  # which fills the first of them only
+                    queues = memory(self.switch.drivers[number].place, struct_type("Driver"))[0]["queue_top"]
                 found |= _array(f"port {number} at {k}: txqs", txqs, carried_type("TxQueue"), queues)
         for number, driver in self.switch.drivers.items():
             name, queues = f"driver {number}", self.ports[number]
@@ -108,6 +126,15 @@ class Places:
             found |= _array(f"{name}: rxqs", state["rxqs"], carried_type("RxQueueState"), queues)
             found |= _array(f"{name}: names", state["outgoing"]["keys"], carried_type("Key"), queues)
         return found
+
+
+@cache
+def _first_numbers(queues: int, k: int, workers: int) -> np.ndarray:
+    """The numbers of the queues of a worker, as they are dealt out; 0 behind them."""
+    found = np.zeros(queues, "i4")
+    own = [number for number in reversed(range(queues)) if number % workers == k]
+    found[: len(own)] = own
+    return found
 
 
 def _array(name: str, address: Any, kind: Any, count: Any) -> dict[str, np.ndarray]:
@@ -130,6 +157,11 @@ def pack(switch: Any, blocks: Blocks, sizes: dict[str, int]) -> dict[str, Any]:
         if len(rows):
             blocks.add(f"{name}: rows", rows)
             blocks.add(name, packed(array[rows]))
+    for name, (array, first) in places.numbers().items():
+        rows = np.flatnonzero(array != first)
+        if len(rows):
+            blocks.add(f"{name}: rows", rows)
+            blocks.add(name, array[rows])
     pointers = {}
     for number, driver in switch.drivers.items():
         state = memory(driver.place, struct_type("Driver"))[0]
@@ -164,6 +196,11 @@ def _pointers(overlay: Any, region: int) -> dict[str, Any]:
     return found
 
 
+def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of the same type, one after another."""
+    return np.frombuffer(b"".join([row.tobytes() for row in rows]), rows[0].dtype)
+
+
 def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
     """Give this state to a switch that has the same ports, with the same numbers, and whose workers have not begun."""
     layouts.check(sizes)
@@ -176,7 +213,7 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
         names = [name for name in addresses if name in blocks]
         if names:
             rows = gathered(kind, [addresses[name] for name in names])
-            set_fields(rows, np.concatenate([blocks[name] for name in names]))
+            set_fields(rows, _joined([blocks[name] for name in names]))
             scatter(rows, [addresses[name] for name in names])
     for name, array in places.dense().items():
         if name not in blocks:
@@ -188,6 +225,9 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     for name, array in places.sparse().items():
         if name in blocks:
             set_fields(array, blocks[name], blocks[f"{name}: rows"])
+    for name, (array, _) in places.numbers().items():
+        if name in blocks:
+            array[blocks.get(f"{name}: rows", slice(None))] = blocks[name]
     for number, driver in switch.drivers.items():
         driver.set_counted(found["drivers"][str(number)])
         driver.find_names(switch)
@@ -206,4 +246,3 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     switch.detached.extend(found["detached"])
     switch.totals.update(found["totals"])
     switch.ledger.take(found["ledger"])
-
