@@ -128,7 +128,7 @@ def show(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="ports, losses, flows, pauses, events, counters, balance, settings, changes, detached or captures.",
+            help="ports, losses, flows, addresses, pauses, events, counters, balance, settings, changes, detached or captures.",
         ),
     ] = "ports",
     most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table, longest queues first.")] = 40,

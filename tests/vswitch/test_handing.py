@@ -55,6 +55,24 @@ def handed_over(switch, devices=()):
     return new
 
 
+def test_what_an_idle_device_adds_to_the_pause_is_little(monkeypatch):
+    """The pause of an upgrade is in proportion to what is carried: not all queues of a port, nor each field of each port."""
+    packed_one, counts, sizes_of = layouts.packed, [], []
+    monkeypatch.setattr(carried, "packed", lambda array: counts.append(1) or packed_one(array))
+    for count in (2, 6):
+        switch = Switch()
+        ends = [open_link(headers=False) for _ in range(count)]
+        for i, (_, port) in enumerate(ends):
+            attach_device(switch, f"p{i}", Device(port), [f"10.0.0.{i + 1}"])
+        counts.clear()
+        out = blocks.Blocks()
+        carried.pack(switch, out, sizes())
+        sizes_of.append((len(counts), sum(array.nbytes for array in out.arrays.values())))
+        switch.close()
+    (calls, few), (calls_of_many, many) = sizes_of
+    assert calls == calls_of_many and (many - few) / 4 < 16_384, sizes_of
+
+
 def differences(one, other):
     """The arrays of two states that are not the same."""
     assert one.keys() == other.keys()

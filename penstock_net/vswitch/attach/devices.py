@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.inputs import boolean, one_of, whole
+from penstock_net.units import parse_time
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.attach.found import Found, find, give_back
@@ -45,6 +46,7 @@ LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_
 LEAST_MTU, LEAST_MTU_IPV6, MOST_MTU = 68, 1280, 65_535 - 14  # of a TAP, as the kernel takes it
 MOST_PID = 1 << 22
 VLAN_KEYS, LAST_VLAN = ("vlan", "trunk", "native"), 4094
+STATION_KEYS, STATIONS, MOST_STATIONS, STATION_IDLE = ("learn", "stations", "station_idle"), 1024, 16384, "300s"
 MESSAGES_AT_ONCE = 64  # of an overlay: as many as the segments of a super-frame
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP, GET_TAP_NAMESPACE = 0x8927, 0x800454D2, 0x54E3
@@ -126,6 +128,10 @@ class Device:
         self.queues, self.buffers = QUEUES, BUFFERS[window > 0]
         self.vlans: list[int] = []  # that it carries
         self.untagged = 0  # of these, the one whose frames have no tags outside
+        self.stations, self.station_idle_ns = (
+            0,
+            0,
+        )  # that it may learn, and after what time a quiet one is forgotten; 0: it does not
         self.seed = os.urandom(16)  # of the ids of an overlay's sessions
         self.table: Allowance | None = None
         self.edge: Edge | None = None
@@ -231,7 +237,8 @@ def keys_of(kind: str) -> tuple[str, ...]:
     found = port_kinds()
     if kind not in found:
         return ()
-    return (*found[kind].keys, "queues", *(VLAN_KEYS if kind != "pcap" else ()))
+    own = found[kind].keys
+    return (*own, "queues", *(VLAN_KEYS if kind != "pcap" else ()), *(STATION_KEYS if "broadcast" in own else ()))
 
 
 def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -240,6 +247,9 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     kinds = port_kinds()
     known = ("shm", *kinds)
     one_of(kind, f"{where}.kind", known)
+    if given := [key for key in STATION_KEYS if key in table and key not in keys_of(kind)]:
+        learning = ", ".join(each for each in sorted(kinds) if "learn" in keys_of(each))
+        raise SpecError(f"a port of kind {kind} learns no addresses", path=f"{where}.{given[0]}", remedy=f"of kind {learning}")
     if kind == "shm":
         return {}
     found = {key: table[key] for key in keys_of(kind) if key in table}
@@ -250,7 +260,7 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key in kinds[kind].needs:
         if key not in found:
             raise SpecError(f"is missing; a port of kind {kind} needs it", path=f"{where}.{key}")
-    for key in ("super_frames", "edge", "persistent", "broadcast", "server"):
+    for key in ("super_frames", "edge", "persistent", "broadcast", "server", "learn"):
         if key in found:
             boolean(found[key], f"{where}.{key}")
     if "prefix" in found:
@@ -262,8 +272,28 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "queues" in found:
         whole(found["queues"], f"{where}.queues", 8, MOST_QUEUES)
     vlans_of(kind, found, where)
+    _check_stations(kind, found, where)
     parse_secret(found.get("secret", ""), where)
     return {"kind": kind, **found}
+
+
+def _check_stations(kind: str, found: dict[str, Any], where: str) -> None:
+    """The keys of a port that learns, which takes part in broadcasts and has no edge."""
+    if not found.get("learn"):
+        for key in STATION_KEYS[1:]:
+            if key in found:
+                raise SpecError("is of a port that learns addresses", path=f"{where}.{key}", remedy="learn = true")
+        return
+    if found.get("broadcast") is False:
+        raise SpecError("a port that learns addresses takes part in broadcasts", path=f"{where}.broadcast", remedy="remove it")
+    if found.get("edge"):
+        rule = "a port that learns addresses has none: what it receives is for stations, not for sockets of its namespace"
+        raise SpecError(rule, path=f"{where}.edge", remedy="remove it")
+    found["broadcast"] = True
+    if "edge" in keys_of(kind):
+        found["edge"] = False
+    whole(found.get("stations", STATIONS), f"{where}.stations", 1, MOST_STATIONS)
+    parse_time(found.get("station_idle", STATION_IDLE), f"{where}.station_idle", positive=True)
 
 
 def vlans_of(kind: str, table: Mapping[str, Any], where: str) -> tuple[list[int], int]:
@@ -369,7 +399,7 @@ def open_device(table: Mapping[str, Any], addresses: list[str], where: str = "po
 
 def plan_of(table: Mapping[str, Any]) -> Plan:
     """How the device of a table that `validate_device` has returned is opened."""
-    options = {key: value for key, value in table.items() if key not in (*VLAN_KEYS, "secret", "queues", "edge")}
+    options = {key: value for key, value in table.items() if key not in (*VLAN_KEYS, *STATION_KEYS, "secret", "queues", "edge")}
     kind = options.pop("kind")
     place, broadcast = options.pop("netns", None), options.pop("broadcast", False)
     prefix, routes = options.pop("prefix", 24), options.pop("routes", [])
@@ -385,6 +415,9 @@ def planned(
     device = Device(port, namespace, mac, secret=parse_secret(table.get("secret", ""), where), broadcast=plan.link_local)
     device.plan, device.queues = plan, table.get("queues", QUEUES)
     device.vlans, device.untagged = vlans_of(plan.kind, table, where)
+    if table.get("learn"):
+        device.stations = table.get("stations", STATIONS)
+        device.station_idle_ns = parse_time(table.get("station_idle", STATION_IDLE)) // 1000
     return device
 
 

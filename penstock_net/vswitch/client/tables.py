@@ -137,6 +137,13 @@ EVENTS: list[Column] = [
     ("port", lambda r: short(r["port"])),
     ("what", lambda r: r["text"]),
 ]
+ADDRESSES: list[Column] = [
+    ("port", lambda r: short(r["port"])),
+    ("vlan", lambda r: str(r["vlan"] or "-")),
+    ("address", lambda r: r["address"]),
+    ("kind", lambda r: r["kind"]),
+    ("age", lambda r: "-" if r["age_ns"] is None else duration(r["age_ns"])),
+]
 CAPTURES: list[Column] = [
     ("frames", lambda r: count(r["frames"])),
     ("bytes", lambda r: size(r["bytes"])),
@@ -148,12 +155,28 @@ COLUMNS = {
     "ports": PORTS,
     "losses": LOSSES,
     "flows": FLOWS,
+    "addresses": ADDRESSES,
     "pauses": PAUSES,
     "events": EVENTS,
     "detached": DETACHED,
     "captures": CAPTURES,
 }
-LEFT_ALIGNED = ("port", "state", "to", "flow", "what", "ports", "lost", "kind", "reason", "way", "by", "what it means", "event")
+LEFT_ALIGNED = (
+    "port",
+    "state",
+    "to",
+    "flow",
+    "what",
+    "ports",
+    "lost",
+    "kind",
+    "reason",
+    "way",
+    "by",
+    "what it means",
+    "event",
+    "address",
+)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:

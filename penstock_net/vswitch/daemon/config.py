@@ -162,9 +162,16 @@ def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
         raise SpecError("is missing", path=f"{where}.name", remedy='such as name = "a"')
     if not isinstance(name, str) or not name:
         raise SpecError('must be a name, such as "a"', path=f"{where}.name", value=name)
+    if addresses is None and device.get("learn"):
+        addresses = []
     if addresses is None:
         raise SpecError("is missing", path=f"{where}.addresses", remedy='such as addresses = ["10.0.0.1"]')
-    if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
+    needed = not device.get("learn")
+    if (
+        not isinstance(addresses, list)
+        or (needed and not addresses)
+        or not all(isinstance(address, str) for address in addresses)
+    ):
         raise SpecError('must be a list, such as ["10.0.0.1"]', path=f"{where}.addresses", value=addresses)
     with inside(f"{where}.addresses"):
         for address in addresses:

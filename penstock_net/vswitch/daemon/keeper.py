@@ -500,6 +500,8 @@ class Keeper:
     def _note(self, kept: Kept, link: Link) -> None:
         """What is followed without another state: whether there is a carrier, and the MTU, if the port has no `mtu`."""
         kept.device.driver.set_carrier(link.carrier or not link.up)
+        if kept.device.stations and not (link.carrier and link.up):
+            self.switch.call(kept.device.driver.forget_stations)
         before, kept.mtu = kept.mtu, link.mtu
         if before not in (0, link.mtu) and not kept.plan.mtu:
             self.daemon.events.add("mtu", kept.name, f"{kept.there} has an MTU of {link.mtu} now, before {before}")

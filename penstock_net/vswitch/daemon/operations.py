@@ -205,6 +205,18 @@ def flows(switch: Any, most: Any = None) -> dict[str, Any]:
     return {"flows": rows, "others": others}
 
 
+def addresses(switch: Any, most: int | None = None) -> list[dict[str, Any]]:
+    """The addresses of all ports, and those that ports have learned, the last seen first; at most so many."""
+    now, rows = time.monotonic_ns(), list[dict[str, Any]]()
+    for number, name in sorted(switch.names.items()):
+        rows += [
+            {"port": name, "vlan": None, "address": each, "kind": "static", "age_ns": None} for each in switch.addresses(number)
+        ]
+        if driver := switch.drivers.get(number):
+            rows += [{"port": name, "kind": "learned", **row} for row in driver.station_rows(now)]
+    return rows[:most]
+
+
 def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
     """Admit no more applications and wait until the switch has taken all frames sent; the answer lists the remaining ones."""
     end, wait = time.monotonic() + validate_seconds(seconds), 0.005

@@ -573,6 +573,7 @@ class Daemon:
         shows: dict[str, Callable[[], Any]] = {
             "flows": lambda: operations.flows(self.switch, most),
             "held": lambda: self.switch.held_flows(message.get("port")),
+            "addresses": lambda: operations.addresses(self.switch, most),
             "pauses": self.switch.pauses,
             "counters": self.counters,
             "balance": lambda: balance(self.switch),

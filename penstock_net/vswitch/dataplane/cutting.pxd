@@ -1,6 +1,7 @@
 from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.flowtable cimport owner_of
 from penstock_net.vswitch.dataplane.parse cimport parse
+from penstock_net.vswitch.dataplane.station_flows cimport port_to
 from penstock_net.vswitch.ports.segment cimport VNET, Cut, begin_cut, next_segment
 from penstock_net.vswitch.ports.base cimport FRAME_BYTES, header_of
 

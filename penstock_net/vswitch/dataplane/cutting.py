@@ -8,6 +8,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.flowtable import owner_of
     from penstock_net.vswitch.dataplane.parse import parse
     from penstock_net.vswitch.dataplane.state import port_at, view_of
+    from penstock_net.vswitch.dataplane.station_flows import port_to
     from penstock_net.vswitch.memory.layout import memcpy
     from penstock_net.vswitch.ports.base import header_of
     from penstock_net.vswitch.ports.segment import VNET, begin_cut, next_segment
@@ -31,6 +32,8 @@ def cut_if_needed(worker, driver, frame, length):
     if not parse(frame + driver.kernel.header, size, 0, key):
         return length
     to = owner_of(worker, key.words[2], key.words[3])
+    if to < 0 and worker.stations:
+        to = port_to(worker, frame + driver.kernel.header, 0)
     if to < 0 or port_at(worker, to).prefix:
         return length
     memcpy(uncut_of(driver), frame, length)

@@ -3,10 +3,11 @@ from penstock_net.vswitch.dataplane.broadcast cimport new_frame
 from penstock_net.vswitch.dataplane.cutting cimport Cutting, new_cutting
 from penstock_net.vswitch.dataplane.direct cimport send_direct
 from penstock_net.vswitch.dataplane.egress cimport BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out, try_held
-from penstock_net.vswitch.dataplane.ingress cimport NO_ROOM_NS, forget_idle_tx_flows, take_in
+from penstock_net.vswitch.dataplane.ingress cimport AGED_AT_ONCE, NO_ROOM_NS, forget_idle_tx_flows, take_in
 from penstock_net.vswitch.dataplane.flowmap cimport add_name, copy_key, find_name, free_names, make_names, name_at
 from penstock_net.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_row, overlay_turn, taken_from
 from penstock_net.vswitch.dataplane.socket_room cimport table_at
+from penstock_net.vswitch.dataplane.stations cimport MOST_STATIONS, Stations, forget_all, forget_idle, list_of, mac_of_word, new_stations, see, station_at
 from penstock_net.vswitch.dataplane.vlan cimport carry, make_vlans
 from penstock_net.vswitch.ports.base cimport PortHandle
 from penstock_net.vswitch.memory.region cimport Region
@@ -40,6 +41,15 @@ cdef inline void watch_kernel(object epoll, KernelPort* kernel) except *:
 cdef inline void set_side(Driver* driver, Region region) noexcept: driver.side.view = region.view
 cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.worker.peers[k]
 cdef inline object epoll_of(Switch switch, int64_t k): return switch.epolls[k]
+# Have frames of ports looked at where that may be needed: in VLANs, from another switch, or where there are stations in their domain.
+cdef inline void inspect_drivers(Worker* worker) noexcept:
+    cdef int64_t i
+    cdef Driver* driver
+    for i in range(worker.driver_count):
+        driver = <Driver*>worker.drivers[i]
+        driver.in_domain = worker.stations != NULL and driver.broadcasts
+        driver.inspected = driver.only_queued or driver.in_domain
+cdef inline Stations* no_stations() noexcept: return NULL
 cdef inline int64_t* new_counters(int64_t n): return <int64_t*>calloc(n, 8)
 cdef inline void set_returned(SwitchPort* port, Driver* driver) noexcept:
     port.returned = driver.returned
@@ -67,6 +77,9 @@ cdef class PortDriver:
     cdef readonly PortHandle kernel
     cdef int home
     cdef object table
+    cdef Stations* stations     # of the worker, once the port is one that learns
+    cdef readonly int most_stations
+    cdef int64_t station_idle_ns
     cdef readonly list own      # addresses of the device itself
     cdef public object edge     # the Edge of the device, if there is one
     cdef readonly int waker     # an eventfd that wakes its worker; -1: it is not installed
@@ -79,3 +92,5 @@ cdef class PortDriver:
     cdef dict edge_seen             # counters of the edge, when they could last be read
     cdef object edge_before         # losses in spite of edges that this port had before
     cdef int64_t swallowed          # of `not_read`: frames of the device's ring
+    cdef int begin_stations(self, Worker* worker) except -1
+    cdef int end_stations(self, Worker* worker) except -1

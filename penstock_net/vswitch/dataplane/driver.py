@@ -12,6 +12,7 @@ import cython
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import open_absent
+from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.broadcast import new_frame
@@ -21,10 +22,12 @@ if not cython.compiled:
         add_driver,
         control_of,
         epoll_of,
+        inspect_drivers,
         new_counters,
         new_driver,
         new_rxqs,
         new_tx_flows,
+        no_stations,
         place_of,
         pointer_to,
         remove_driver,
@@ -48,7 +51,7 @@ if not cython.compiled:
     )
     from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out, try_held
     from penstock_net.vswitch.dataplane.flowmap import add_name, copy_key, free_names, make_names, name_at
-    from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS, forget_idle_tx_flows, take_in
+    from penstock_net.vswitch.dataplane.ingress import AGED_AT_ONCE, NO_ROOM_NS, forget_idle_tx_flows, take_in
     from penstock_net.vswitch.dataplane.overlay import (
         begin_session,
         free_overlay,
@@ -69,8 +72,18 @@ if not cython.compiled:
         signed_of,
         txq_at,
     )
+    from penstock_net.vswitch.dataplane.stations import (
+        MOST_STATIONS,
+        forget_all,
+        forget_idle,
+        list_of,
+        mac_of_word,
+        new_stations,
+        see,
+        station_at,
+    )
     from penstock_net.vswitch.dataplane.vlan import carry, make_vlans
-    from penstock_net.vswitch.memory.layout import ENDLESS, load64, word_at
+    from penstock_net.vswitch.memory.layout import ENDLESS, NO_HIGH, load64, word_at
 
 MOST_NOT_READ = 100_000  # frames: as many as the ring of a TAP holds
 
@@ -90,6 +103,8 @@ def read_device(worker, own, now):
     if now > driver.age_next:
         driver.age_next = now + 1000000
         forget_idle_tx_flows(worker, driver, now)
+        if driver.learns:
+            forget_idle(worker.stations, driver.port, now, AGED_AT_ONCE)
     return done
 
 
@@ -136,6 +151,11 @@ def prepare_device(switch, name, device, given=-1):
         driver.set_vlans(device.vlans, device.untagged)
     if device.broadcast:
         driver.take_broadcasts(device.own_addresses)
+    if device.stations and (switch.count > 1 or not switch.takes_ports):
+        what, remedy = ("a scheme", "remove `learn`") if switch.count == 1 else ("several workers", "switch.workers = 1")
+        raise SpecError(f"port {name!r}: learn = true is not possible in a switch with {what}", remedy=remedy)
+    if device.stations:
+        driver.learn_stations(device.stations, device.station_idle_ns)
     driver.theirs = Region.attach(region.fd, region.shape)
     device.driver = driver
     if device.table:
@@ -145,6 +165,7 @@ def prepare_device(switch, name, device, given=-1):
 def install_device(switch, name, device, addresses, guarded=True, number=-1):
     """Attach a device that is prepared as a port of a switch; returns the port's number, the first free one if none is given."""
     driver = device.driver
+    driver.must_have_stations(switch)
     number = switch.attach(name, driver.theirs, [*addresses, *driver.own], guarded=guarded, number=number)
     driver.theirs = None
     driver.install(switch, number)
@@ -233,13 +254,17 @@ class PortDriver:
         worker.write_device = write_device
         worker.has_doorbell = has_doorbell
         worker.send_direct = send_direct
+        self.begin_stations(worker)
         add_driver(worker, number, driver)
+        inspect_drivers(worker)
 
     def remove(self, switch):
         """Stop driving the port. Frames in its region are lost, and frames in the ring of a TAP, which are counted."""
+        self.end_stations(worker_of(switch, self.home))
         remove_driver(worker_of(switch, self.home), self.driver.port)
         if self.edge is not None:
             self.edge.wake_worker_by(-1)
+        inspect_drivers(worker_of(switch, self.home))
         self.swallow()
         if self.queued_now < 0:
             self.unwatch(switch)
@@ -321,6 +346,7 @@ class PortDriver:
             return
         driver = self.driver
         flush_device(driver)
+        self.forget_stations()
         self.unwatch(switch)
         sent = sum([frames_to(worker_of(switch, k), driver.port) for k in range(switch.count)])
         self.queued_now = sent - signed_of(load64(returned_at(driver, driver.queues)))
@@ -382,6 +408,85 @@ class PortDriver:
         self.driver.untagged = untagged
         self.driver.is_access = list(vlans) == [untagged]
         self.driver.only_queued = 1
+
+    # ---- Stations ----
+
+    def learn_stations(self, most, idle_ns):
+        """Learn the Ethernet addresses that frames come from, at most so many; those of quiet stations are forgotten."""
+        self.most_stations, self.station_idle_ns = most, idle_ns
+        self.driver.learns = 1
+        self.driver.only_queued = 1
+        self.driver.rewrites = 0
+
+    def must_have_stations(self, switch):
+        """SpecError unless the switch has room for the stations of this port."""
+        stations = worker_of(switch, 0).stations
+        left = MOST_STATIONS - (stations.promised if stations else 0)
+        if self.most_stations > left:
+            rule = f"stations = {self.most_stations}: the switch has room for {left} more of {MOST_STATIONS}"
+            raise SpecError(rule, remedy="fewer at this port, or at others")
+
+    def begin_stations(self, worker):
+        """Keep room for stations."""
+        if not self.most_stations:
+            return 0
+        if not worker.stations:
+            worker.stations = new_stations()
+            worker.stations.seed = worker.seed
+        stations, own = worker.stations, list_of(worker.stations, self.driver.port)
+        stations.learning += 1
+        stations.promised += self.most_stations
+        own.most, own.idle_ns = self.most_stations, self.station_idle_ns
+        self.driver.at.learns = 1
+        self.stations = stations
+        return 0
+
+    def end_stations(self, worker):
+        """Forget all, and need no room any longer."""
+        if not self.stations:
+            return 0
+        self.forget_stations()
+        self.stations.learning -= 1
+        self.stations.promised -= self.most_stations
+        list_of(self.stations, self.driver.port).most = 0
+        self.stations = no_stations()
+        if not worker.stations.learning:
+            free(worker.stations)
+            worker.stations = no_stations()
+        return 0
+
+    def forget_stations(self):
+        """Forget the stations of the port; in the worker's thread."""
+        if self.stations:
+            forget_all(self.stations, self.driver.port)
+
+    def station_rows(self, now):
+        """VLAN, Ethernet address and age (ns) of each station that is known at a time, the one seen last first."""
+        found = []
+        if self.stations:
+            forget_idle(self.stations, self.driver.port, now, MOST_STATIONS)
+            number = list_of(self.stations, self.driver.port).newest
+            while number:
+                station = station_at(self.stations, number - 1)
+                mac = address_text(NO_HIGH, mac_of_word(station.word))
+                found.append({"vlan": station.word >> 48, "address": mac, "age_ns": now - station.seen_at})
+                number = station.older
+        return found
+
+    def station_words(self):
+        """The words and times of its stations, the one that has been quiet for longest first, for `take_stations`."""
+        found = []
+        number = list_of(self.stations, self.driver.port).oldest if self.stations else 0
+        while number:
+            station = station_at(self.stations, number - 1)
+            found.append((station.word, station.seen_at))
+            number = station.newer
+        return found
+
+    def take_stations(self, found):
+        """Have the stations that this port had in another process."""
+        for word, seen_at in found:
+            see(self.stations, self.driver.port, word, seen_at)
 
     def limit(self, table):
         """Respect the limit of each UDP port in a table (penstock_net.vswitch.attach.allowance), and raise its alarm."""
@@ -452,6 +557,13 @@ class PortDriver:
             "not_carried": driver.not_carried,
             "wrong_vlan": driver.wrong_vlan_in,
             "wrong_vlan_out": driver.wrong_vlan_out,
+            "stations": list_of(self.stations, driver.port).count if self.stations else 0,
+            "stations_learned": driver.stations_learned,
+            "stations_moved": driver.stations_moved,
+            "stations_beyond": driver.stations_beyond,
+            "station_spoofed": driver.station_spoofed,
+            "same_port": driver.same_port,
+            "to_unknown": driver.to_unknown,
             "flooded": driver.flooded,
             "flood_limited": driver.flood_limited,
             "flood_spoofed": driver.flood_spoofed,

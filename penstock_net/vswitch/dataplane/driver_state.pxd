@@ -66,7 +66,10 @@ cdef struct Driver:
     char* vlans             # by number, whether it carries that VLAN; NULL: it has none, and frames are as they are
     int32_t untagged        # the VLAN of untagged frames outside; 0: none
     int32_t is_access       # whether it has no other
-    int32_t only_queued     # whether frames to it pass its queues, as it has VLANs or is an overlay
+    int32_t only_queued     # whether frames to it pass its queues, as it has VLANs, learns, or is an overlay
+    int32_t learns          # whether it has stations, see stations.py
+    int32_t in_domain       # whether broadcasts pass and the switch has stations: to these its frames go, too
+    int32_t inspected       # whether frames from it are looked at by receive_inspected()
     int64_t wrong_vlan_in, wrong_vlan_out
     int64_t vlan            # of the request that is being answered
     int32_t limited         # whether an allowance limits what the sockets behind the device are sent
@@ -93,6 +96,8 @@ cdef struct Driver:
     int64_t flood_at        # ns: when the next of them is due at the rate that is allowed
     char* flood_frame       # one of them, as another port takes it
     int64_t flooded, flood_limited, flood_lost, flood_spoofed, not_carried
+    int64_t stations_learned, stations_moved, stations_beyond    # addresses: new ones, those from other ports, those not learned
+    int64_t station_spoofed, same_port, to_unknown      # frames: from an address that it may not have; for a station behind itself; for none that is known
     int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
     int64_t charged, charged_port       # socket memory that frames to a UDP port take, of which the table does not know yet
     int32_t alarm           # an eventfd that wakes the edge

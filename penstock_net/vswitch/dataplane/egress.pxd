@@ -3,6 +3,7 @@ from penstock_net.vswitch.memory.rings_inline cimport answer_bell, find_queue, g
 from penstock_net.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, remove_name
 from penstock_net.vswitch.dataplane.flowtable cimport may_open
 from penstock_net.vswitch.dataplane.ingress cimport NO_ROOM_NS
+from penstock_net.vswitch.dataplane.learning cimport address_frame
 from penstock_net.vswitch.dataplane.neighbours cimport mac_for
 from penstock_net.vswitch.dataplane.overlay cimport LEASE_NS, overlay_may_send
 from penstock_net.vswitch.dataplane.vlan cimport send_queued

@@ -23,6 +23,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
     from penstock_net.vswitch.dataplane.flowtable import may_open
     from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS
+    from penstock_net.vswitch.dataplane.learning import address_frame
     from penstock_net.vswitch.dataplane.neighbours import mac_for
     from penstock_net.vswitch.dataplane.overlay import LEASE_NS, overlay_may_send
     from penstock_net.vswitch.dataplane.parse import parse
@@ -143,6 +144,8 @@ def send_out(worker, driver, txq, number, word, now):
         if driver.rewrites:
             put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
         if driver.only_queued:
+            if driver.learns:
+                address_frame(worker, driver, frame, length - header)
             taken = send_queued(driver, whole_frame, length, now)
         else:
             taken = 1 if port_send(driver.kernel, whole_frame, length) else 0

@@ -11,9 +11,11 @@ cdef uint64_t hash_of(Worker* worker, Key* key) noexcept nogil
 cdef Flow* find_flow(Worker* worker, Key* key) noexcept nogil
 cdef int64_t owner_of(Worker* worker, uint64_t high, uint64_t low_half) noexcept nogil
 cdef int64_t new_flow(Worker* worker, SwitchPort* port, Key* key, int64_t now) noexcept nogil
+cdef bint may_send_from(Worker* worker, SwitchPort* port, Key* key) noexcept nogil
+cdef int64_t flow_between(Worker* worker, SwitchPort* port, SwitchPort* to, Key* key, int64_t now) noexcept nogil
 cdef bint may_open(Worker* worker, SwitchPort* port, SwitchPort* to) noexcept nogil
 cdef bint reclaim(Worker* worker, SwitchPort* port, SwitchPort* to, int64_t now) noexcept nogil
-cdef Flow* host_of(Worker* worker, SwitchPort* port, Key* key) noexcept nogil
+cdef Flow* host_of(Worker* worker, SwitchPort* port, SwitchPort* to, Key* key) noexcept nogil
 cdef void join_ring(Worker* worker, SwitchPort* to, Flow* flow) noexcept nogil
 cdef void leave_ring(Worker* worker, SwitchPort* to, Flow* flow) noexcept nogil
 cdef void link_flow(Worker* worker, Flow* flow) noexcept nogil

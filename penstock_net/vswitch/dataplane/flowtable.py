@@ -52,9 +52,19 @@ def new_flow(worker, port, key, now):
     target = owner_of(worker, key.words[2], key.words[3])
     if target < 0:
         return -1 - NO_ROUTE
-    if port.guarded and owner_of(worker, key.words[0], key.words[1]) != port.number:
+    if port.guarded and not may_send_from(worker, port, key):
         return -1 - SPOOFED
-    to = port_at(worker, target)
+    return flow_between(worker, port, port_at(worker, target), key, now)
+
+
+def may_send_from(worker, port, key):
+    """Whether a guarded port may send from the source address of a flow: its own, or a station's, which no port has."""
+    owner = owner_of(worker, key.words[0], key.words[1])
+    return owner == port.number or (owner < 0 and port.learns)
+
+
+def flow_between(worker, port, to, key, now):
+    """Create a flow between two ports; returns its number, or -1 minus the reason of a failure."""
     if not may_open(worker, port, to) and not reclaim(worker, port, to, now):
         return -1 - NO_QUEUE
     if worker.free_flow_count == 0:
@@ -109,9 +119,8 @@ def reclaim(worker, port, to, now):
     return False
 
 
-def host_of(worker, port, key):
+def host_of(worker, port, to, key):
     """The flow whose receive queue a flow without one shares: same sender and receiver, chosen by hash; or NULL."""
-    to = port_at(worker, owner_of(worker, key.words[2], key.words[3]))
     if to.hand[port.number] == 0:
         return no_flow()
     at = hash_of(worker, key) % to.view.queues

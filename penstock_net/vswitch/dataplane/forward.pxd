@@ -1,7 +1,8 @@
 from penstock_net.vswitch.dataplane.state cimport *
 from penstock_net.vswitch.dataplane.mirror cimport mirror_drop, mirror_frame
 from penstock_net.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
-from penstock_net.vswitch.dataplane.flowtable cimport find_flow, host_of, new_flow
+from penstock_net.vswitch.dataplane.flowtable cimport find_flow, new_flow
+from penstock_net.vswitch.dataplane.station_flows cimport other_flow
 from penstock_net.vswitch.dataplane.parse cimport parse
 from penstock_net.vswitch.dataplane.receiver cimport SAMPLE_NS, UNKNOWN_NS, measure, open_flow, pace, pause_time
 from penstock_net.vswitch.dataplane.steps_inline cimport ADMITTED, account, admit, classify, copy_frame, copy_with_prefix, frame_in, give_back

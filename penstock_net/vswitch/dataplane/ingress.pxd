@@ -3,6 +3,7 @@ from penstock_net.vswitch.memory.rings_inline cimport push, open_queue, close_qu
 from penstock_net.vswitch.dataplane.broadcast cimport flood, is_carried
 from penstock_net.vswitch.dataplane.buffers cimport return_buffers
 from penstock_net.vswitch.dataplane.cutting cimport cut_if_needed, next_cut
+from penstock_net.vswitch.dataplane.learning cimport is_left, pass_on, take_sender
 from penstock_net.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_address_request, answer_solicitation, learn
 from penstock_net.vswitch.dataplane.parse cimport parse
 from penstock_net.vswitch.dataplane.flowtable cimport find_flow, hash_of, owner_of
@@ -38,6 +39,8 @@ cdef inline void note_sender(Worker* worker, Driver* driver, Key* key, char* fra
         driver.busy_since = now
 
 cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef int64_t receive_inspected(Worker* worker, Driver* driver, char* frame, int64_t room, int64_t now) noexcept nogil
+cdef void pass_of_the_link(Worker* worker, Driver* driver, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef void find_room(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint take_spare(Worker* worker, Driver* driver) noexcept nogil
 cdef bint stops_device(Worker* worker, Driver* driver) noexcept nogil

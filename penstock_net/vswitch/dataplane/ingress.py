@@ -37,6 +37,7 @@ if not cython.compiled:
         note_sender,
         port_of_sender,
     )
+    from penstock_net.vswitch.dataplane.learning import is_left, pass_on, take_sender
     from penstock_net.vswitch.dataplane.mirror import mirror_drop
     from penstock_net.vswitch.dataplane.neighbours import SOLICITATION_BYTES, answer_address_request, answer_solicitation
     from penstock_net.vswitch.dataplane.overlay import send_pause, taken_from
@@ -90,10 +91,8 @@ def take_in(worker, driver, now):
         frame = bytes_at(view.buffer[0], driver.spare * view.buffer_bytes)
         length = next_cut(driver, frame)
         if length == 0:
-            if driver.only_queued:
-                length = receive_queued(worker, driver, frame, view.buffer_bytes, now)
-                if driver.vlans and length > 0:
-                    length = not_of_the_link(worker, driver, frame, length, now)
+            if driver.inspected:
+                length = receive_inspected(worker, driver, frame, view.buffer_bytes, now)
             else:
                 length = port_receive(driver.kernel, frame, view.buffer_bytes)
             length = cut_if_needed(worker, driver, frame, length)
@@ -108,6 +107,23 @@ def take_in(worker, driver, now):
             came += length
             take_frame(worker, driver, frame, length, now)
     return worker.frames_each
+
+
+def receive_inspected(worker, driver, frame, room, now):
+    """The next frame from a device with VLANs, in a domain with stations, or with another switch behind it."""
+    header = driver.kernel.header
+    if driver.only_queued:
+        length = receive_queued(worker, driver, frame, room, now)
+    else:
+        length = port_receive(driver.kernel, frame, room)
+    if driver.learns and length >= header + 14 and not take_sender(worker, driver, frame + header, now):
+        return -1
+    if driver.vlans and length > 0:
+        length = not_of_the_link(worker, driver, frame, length, now)
+    if driver.in_domain and length >= header + 14 and not is_of_the_link(frame + header):
+        if not is_left(worker, driver, frame + header, length - header, now):
+            return -1
+    return length
 
 
 def find_room(worker, driver, now):
@@ -173,7 +189,7 @@ def take_frame_of_the_link(worker, driver, frame, size, now):
     header = driver.kernel.header
     if not driver.vlans:
         if not is_answered(worker, driver, frame, size):
-            flood(worker, driver, frame, size, now)
+            pass_of_the_link(worker, driver, frame, size, now)
         return
     word = short_at(frame, 14)
     driver.vlan = vlan_of(frame)
@@ -181,7 +197,15 @@ def take_frame_of_the_link(worker, driver, frame, size, now):
     answered = is_answered(worker, driver, frame + TAG_BYTES, size - TAG_BYTES)
     with_tag(frame - header + TAG_BYTES, header, word)
     if not answered:
+        pass_of_the_link(worker, driver, frame, size, now)
+
+
+def pass_of_the_link(worker, driver, frame, size, now):
+    """Pass on a frame of the link that was not answered."""
+    if byte_at(frame, 0) & 1:
         flood(worker, driver, frame, size, now)
+    else:
+        pass_on(worker, driver, frame, size, now)
 
 
 def not_of_the_link(worker, driver, frame, length, now):
@@ -197,8 +221,7 @@ def is_answered(worker, driver, frame, size):
     """Whether a frame of the link is a request for an address, which is answered if the switch knows it, and passed to nobody."""
     kind = short_at(frame, 12)
     if kind == 0x0806:
-        answer_address_request(worker, driver, frame, size)
-        return True
+        return answer_address_request(worker, driver, frame, size)
     if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
         return answer_solicitation(worker, driver, frame, size)
     return False

@@ -2,6 +2,7 @@ from penstock_net.vswitch.dataplane.state cimport *
 from penstock_net.vswitch.dataplane.mirror cimport Capture
 from penstock_net.vswitch.dataplane.leftovers cimport QueueScan, next_waiting_queue, scan_budget, unread_frames
 from penstock_net.vswitch.dataplane.flowtable cimport is_misled, renew_flow
+from penstock_net.vswitch.dataplane.stations cimport forget_mac
 
 cdef inline int64_t* lengths_of(size_t address): return <int64_t*>address
 cdef inline Mirror* no_mirrors(): return NULL
@@ -12,6 +13,7 @@ cdef inline void link_mirror(Worker* worker, Capture capture):
     worker.mirrors = capture.mirror
 
 cdef object share_captures(Worker* first, list captures)
+cdef object forget_macs(Worker* worker, object addresses)
 cdef object restart_misled_flows(Worker* worker)
 cdef tuple pick_longest(Worker* first, int64_t most)
 cdef list longest_of(Worker* worker, int64_t k, int64_t most, dict others)

@@ -6,13 +6,15 @@ import cython
 import numpy as np
 
 from penstock_net.errors import PenstockError
+from penstock_net.vswitch.support.settings import address_words
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.flowtable import is_misled, renew_flow
     from penstock_net.vswitch.dataplane.inspect import lengths_of, link_mirror, no_mirrors, set_mirrors, worker_of
     from penstock_net.vswitch.dataplane.leftovers import next_waiting_queue, scan_budget, unread_frames
     from penstock_net.vswitch.dataplane.state import WAITS_KEPT, flow_at, port_at, signed_of, view_of, wait_count
-    from penstock_net.vswitch.memory.layout import load64
+    from penstock_net.vswitch.dataplane.stations import forget_mac
+    from penstock_net.vswitch.memory.layout import NO_HIGH, load64
 
 SUMMED = ("flows", "waiting_bytes", "longest_bytes", "rate_bytes_per_s", "frames", "bytes", "dropped", "pauses", "paused_ns")
 MOST_QUEUES = 64  # of a port that are listed one by one
@@ -33,6 +35,14 @@ def restart_misled_flows(worker):
         flow = flow_at(worker, i)
         if flow.used and is_misled(worker, flow):
             renew_flow(worker, flow)
+
+
+def forget_macs(worker, addresses):
+    """Forget the stations that have one of these addresses, since a port has it."""
+    for text in addresses if worker.stations else ():
+        words = address_words(text)
+        if words[0] == NO_HIGH:
+            forget_mac(worker.stations, words[1])
 
 
 # ---- The longest flows ----

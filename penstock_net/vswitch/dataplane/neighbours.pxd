@@ -8,7 +8,7 @@ cdef enum:
     SOLICITATION_BYTES = 78  # without options
     ADVERTISEMENT_BYTES = 86
 
-cdef void answer_address_request(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
+cdef bint answer_address_request(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
 cdef bint answer_solicitation(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
 cdef void send_reply(Driver* driver, int64_t length) noexcept nogil
 cdef void learn(Driver* driver, uint64_t high, uint64_t low_half, uint64_t mac) noexcept nogil

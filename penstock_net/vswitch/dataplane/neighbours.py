@@ -14,13 +14,17 @@ if not cython.compiled:
 
 
 def answer_address_request(worker, driver, frame, size):
-    """Answer an ARP request for an address of another port with an Ethernet address derived from it."""
-    if size < ARP_BYTES or short_at(frame, 14) != 1 or short_at(frame, 16) != 0x0800 or short_at(frame, 20) != 1:
-        return
+    """Answer an ARP request for another port's address with an Ethernet address derived from it; False: it is for stations."""
+    if size < ARP_BYTES or short_at(frame, 14) != 1 or short_at(frame, 16) != 0x0800:
+        return True
+    if short_at(frame, 20) != 1:
+        return not worker.stations
     target = mapped(frame + 38)
     owner = owner_of(worker, 0, target)
-    if owner < 0 or owner == driver.port or not may_meet(driver, driver_at(worker, owner), driver.vlan):
-        return
+    if owner < 0:
+        return not worker.stations
+    if owner == driver.port or not may_meet(driver, driver_at(worker, owner), driver.vlan):
+        return True
     if driver.rewrites and driver.mac == 0 and owner_of(worker, 0, mapped(frame + 28)) == driver.port:
         learn(driver, 0, mapped(frame + 28), ethernet(frame + 22))
     header = driver.kernel.header
@@ -35,6 +39,7 @@ def answer_address_request(worker, driver, frame, size):
     memcpy(reply + 28, frame + 38, 4)
     memcpy(reply + 32, frame + 22, 10)
     send_reply(driver, header + ARP_BYTES)
+    return True
 
 
 def answer_solicitation(worker, driver, frame, size):

@@ -2,6 +2,7 @@
 from cpython.exc cimport PyErr_SetFromErrno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from penstock_net.vswitch.dataplane.prefixes cimport MOST_ADDRESSES, Prefixes
+from penstock_net.vswitch.dataplane.stations cimport Stations
 from penstock_net.vswitch.memory.layout cimport *
 
 cdef extern from "stdlib.h":
@@ -133,6 +134,7 @@ cdef struct SwitchPort:
     int64_t received_frames, received_bytes, sent_frames, sent_bytes, pauses, paused_ns, bells_answered, bells_rung
     int64_t shared          # frames that went into another flow's receive queue, as none was left
     int64_t drops[12]
+    int32_t learns          # whether it may have stations, of which it may send
 
 cdef struct Timer:
     int64_t at
@@ -196,6 +198,7 @@ cdef struct Worker:
     void* scheme            # the Emulation of a worker that runs a scheme of the simulator
     int64_t until           # ns: then the loop returns
     int32_t reason          # why the last frame that classify() gave no flow has none
+    Stations* stations      # behind ports that learn; NULL: there are no such ports
 
 # Have a worker woken by news of a descriptor, which clear `empty`, unless that is NULL.
 cdef inline void add_news(object epoll, int fd, int32_t* empty) except *:

@@ -1,7 +1,8 @@
 from penstock_net.vswitch.dataplane.state cimport *
 from penstock_net.vswitch.memory.rings_inline cimport find_queue, give, give_ring, is_open, pop, push, slot_of, take, take_ring
 from penstock_net.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
-from penstock_net.vswitch.dataplane.flowtable cimport find_flow, host_of, new_flow
+from penstock_net.vswitch.dataplane.flowtable cimport find_flow, new_flow
+from penstock_net.vswitch.dataplane.station_flows cimport other_flow
 from penstock_net.vswitch.dataplane.mirror cimport mirror_frame
 from penstock_net.vswitch.dataplane.parse cimport parse
 from penstock_net.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow, pace

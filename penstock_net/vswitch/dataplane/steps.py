@@ -7,7 +7,7 @@ import cython
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.buffers import AT_ONCE, return_buffers, take_buffers
-    from penstock_net.vswitch.dataplane.flowtable import find_flow, host_of, new_flow
+    from penstock_net.vswitch.dataplane.flowtable import find_flow, new_flow
     from penstock_net.vswitch.dataplane.mirror import mirror_frame
     from penstock_net.vswitch.dataplane.parse import parse
     from penstock_net.vswitch.dataplane.receiver import SAMPLE_NS, measure, open_flow, pace
@@ -18,8 +18,6 @@ if not cython.compiled:
         HEADER,
         MALFORMED,
         NO_BUFFER,
-        NO_FLOW,
-        NO_QUEUE,
         TOO_LONG,
         flow_at,
         flow_end,
@@ -31,6 +29,7 @@ if not cython.compiled:
         txq_end,
         view_of,
     )
+    from penstock_net.vswitch.dataplane.station_flows import other_flow
     from penstock_net.vswitch.dataplane.steps import ADMITTED, copy_bytes
     from penstock_net.vswitch.memory.layout import EMPTY, buffer_of, bytes_at, descriptor, length_of, memcpy
     from penstock_net.vswitch.memory.rings import find_queue, is_open, pop, push
@@ -73,13 +72,7 @@ def classify(worker, port, txq, frame, word, now):
     number = new_flow(worker, port, key, now)
     if number >= 0:
         return flow_at(worker, number)
-    worker.reason = -1 - number
-    if worker.reason != NO_QUEUE and worker.reason != NO_FLOW:
-        return no_flow()
-    flow = host_of(worker, port, key)
-    if flow:
-        port.shared += 1
-    return flow
+    return other_flow(worker, port, key, -1 - number, now)
 
 
 def last_flow(worker, txq, key):

@@ -3,9 +3,11 @@ from penstock_net.vswitch.memory.region cimport Region
 from penstock_net.vswitch.dataplane.flowtable cimport enter_flows, remove_flow
 from penstock_net.vswitch.dataplane.schedule cimport forget_timers
 from penstock_net.vswitch.dataplane.worker cimport loop, prepare_worker, turn
-from penstock_net.vswitch.dataplane.inspect cimport count_waiting, details_of, pick_longest, restart_misled_flows, share_captures
+from penstock_net.vswitch.dataplane.inspect cimport count_waiting, details_of, forget_macs, pick_longest, restart_misled_flows, share_captures
 from penstock_net.vswitch.dataplane.leftovers cimport QueueScan
-from penstock_net.vswitch.dataplane.prefixes cimport AddressTable
+from penstock_net.vswitch.dataplane.prefixes cimport AddressTable, is_ipv4
+from penstock_net.vswitch.dataplane.station_flows cimport TO_STATION, is_to_station
+from penstock_net.vswitch.dataplane.stations cimport mac_of_word
 
 cdef inline void run_released(Worker* worker, int64_t until):
     with nogil:
@@ -54,7 +56,20 @@ cdef inline size_t place_of(Worker* worker) noexcept: return <size_t>worker
 cdef inline void set_peer(Worker* worker, int64_t k, Worker* peer): worker.peers[k] = peer
 cdef inline void give_table(Worker* worker, AddressTable table): worker.prefixes = table.prefixes
 # A flow as PortDriver.behind() names it: without the port that it came in by.
-cdef inline tuple key_words(uint64_t* words): return (words[0], words[1], words[2], words[3], words[4] & ~<uint64_t>0xFFFF)
+cdef inline tuple key_words(tuple words): return (*words[:4], words[4] & ~0xFFFF)
+# The words of a flow's key, with its own destination where that is a station; of IPv6 with the station's Ethernet address.
+cdef inline tuple plain_words(uint64_t* words):
+    if not is_to_station(words):
+        return (words[0], words[1], words[2], words[3], words[4])
+    if words[0] == NO_HIGH or is_ipv4(words[0], words[1]):
+        return (words[0], words[1], words[0], words[3], words[4] & ~<uint64_t>TO_STATION)
+    return (words[0], words[1], NO_HIGH, mac_of_word(words[2]), words[4] & ~<uint64_t>TO_STATION)
+# Whether the edge of a port shall know of a flow; of one of IPv6 to a station nobody knows the destination.
+cdef inline bint is_held(Flow* flow, int64_t source, dict behind):
+    if not flow.used or flow.source != source:
+        return False
+    words = plain_words(flow.key.words)
+    return (words[2] != NO_HIGH or words[0] == NO_HIGH) and (flow.pauses or key_words(words) in behind)
 cdef inline bint has_drops(TxQueue* txq) noexcept nogil:
     cdef int i
     for i in range(REASONS):

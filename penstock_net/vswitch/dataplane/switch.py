@@ -35,6 +35,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.inspect import (
         count_waiting,
         details_of,
+        forget_macs,
         pick_longest,
         restart_misled_flows,
         share_captures,
@@ -63,11 +64,13 @@ if not cython.compiled:
         free_port,
         give_table,
         has_drops,
+        is_held,
         key_words,
         new_flows,
         new_timers,
         new_worker,
         place_of,
+        plain_words,
         raced_released,
         run_released,
         set_peer,
@@ -140,6 +143,7 @@ class Switch:
             for i in range(worker.port_count):
                 free_port(port_at(worker, i))
             free(worker.timers)
+            free(worker.stations)
             free_flows_of(worker)
             free(worker.table)
             free(worker.free_flows)
@@ -255,8 +259,9 @@ class Switch:
             worker.timer_room = room
 
     def set_addresses(self, number, addresses):
-        """Add addresses and prefixes to those of a port."""
+        """Add addresses and prefixes to those of a port; none of them is a station's any longer."""
         self.table.add(addresses, number, self.names)
+        forget_macs(self.worker, addresses)
 
     def readdress(self, ports):
         """Change the addresses of ports, by name (`addresses`), and whether they may only send from them (`guarded`).
@@ -395,7 +400,7 @@ class Switch:
 
     def flow_row(self, k, number, behind):
         flow = flow_at(worker_at(self.worker, k), number)
-        words = flow.key.words
+        words = plain_words(flow.key.words)
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {
             "source": address_text(words[0], words[1]),
@@ -437,7 +442,7 @@ class Switch:
             worker = worker_at(self.worker, k)
             for i in range(worker.flow_top):
                 flow = flow_at(worker, i)
-                if flow.used and flow.source == number and (flow.pauses or key_words(flow.key.words) in behind):
+                if is_held(flow, number, behind):
                     found.append(self.flow_row(k, i, behind))
         return found
 

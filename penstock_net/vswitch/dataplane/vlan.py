@@ -57,9 +57,11 @@ def with_tag(frame, header, vlan):
 
 
 def receive_queued(worker, driver, frame, room, now):
-    """The next frame from a device with VLANs, or with another switch behind it: its bytes; 0: none now; -1: none yet."""
+    """The next frame from a device with VLANs, stations, or another switch behind it: its bytes; 0: none now; -1: none yet."""
     if not driver.vlans:
-        return overlay_receive(worker, driver, frame, room, now)
+        if driver.overlay:
+            return overlay_receive(worker, driver, frame, room, now)
+        return port_receive(driver.kernel, frame, room)
     length = receive_tagged(worker, driver, frame, room, now)
     if length <= 0:
         return length
@@ -109,10 +111,12 @@ def is_for_its_vlan(worker, driver, frame, size):
 
 
 def send_queued(driver, frame, length, now):
-    """Send a frame to a device with VLANs, or to another switch: 1, or 0 or -1 as overlay_send(). Others are refused."""
+    """Send a frame to a device with VLANs or stations, or to another switch: 1, or 0 or -1 as overlay_send()."""
     header = driver.kernel.header
     if not driver.vlans:
-        return overlay_send(driver, frame, length, now)
+        if driver.overlay:
+            return overlay_send(driver, frame, length, now)
+        return 1 if port_send(driver.kernel, frame, length) else 0
     vlan = vlan_of(frame + header) if length >= header + 18 else 0
     if not carries(driver, vlan):
         driver.wrong_vlan_out += 1

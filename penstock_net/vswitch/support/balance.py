@@ -50,6 +50,7 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
             continue
         if not device["cut_frames"]:
             here = device["malformed"] + device["of_the_link"] + device["not_carried"] + device["wrong_vlan"] + device["taken_in"]
+            here += device["station_spoofed"] + device["same_port"] + device["to_unknown"]
             found[f"{port}: as they came in"] += device["frames_in"] - here
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
         copies += device["taken_out"] + device["answered"] + device["flooded"] - gone

@@ -3,7 +3,8 @@
 To be called while the workers stand still.  Of an array that is used sparsely only the rows that are not zero are carried.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from penstock_net import pxd
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.blocks import Blocks
-from penstock_net.vswitch.support.layouts import carried_type, memory, offset_of, packed, set_fields, struct_type
+from penstock_net.vswitch.support.layouts import (
+    carried_type,
+    gathered,
+    memory,
+    offset_of,
+    packed,
+    scatter,
+    set_fields,
+    struct_type,
+)
 
 MOST_PORTS = pxd.read("vswitch/dataplane/state.pxd").constants["MOST_PORTS"]
 OVERLAY_ROOM = pxd.read("vswitch/dataplane/overlay.pxd").constants["ROOM"] + 64
@@ -42,16 +52,41 @@ class Places:
             top = int(worker["flow_top"])
             skipped = 4 * (int(worker["flow_room"]) - top)
             found |= _array(f"free flows {k}", worker["free_flows"] + skipped, "i4", top)
-            for number, queues in self.ports.items():
-                found |= self._of_port(k, number, queues)
         for number, driver in self.switch.drivers.items():
             found |= self._of_driver(number, driver)
         return found
 
+    def numbers(self) -> dict[str, tuple[np.ndarray, Any]]:
+        """Arrays of numbers, by name, and what they are in a switch that has done nothing: of these what differs is carried."""
+        found: dict[str, tuple[np.ndarray, Any]] = {}
+        for k in range(len(self.workers)):
+            for number, queues in self.ports.items():
+                own = self._of_port(k, number, queues)
+                found |= {name: (array, 0) for name, array in own.items()}
+                name = f"port {number} at {k}: free_queues"
+                found[name] = own[name], _first_numbers(queues, k, len(self.workers))
+        for number, driver in self.switch.drivers.items():
+            name, queues = f"driver {number}", self.ports[number]
+            state = memory(driver.place, struct_type("Driver"))[0]
+            (free,) = _array(name, state["free_tx_flows"], "i4", queues).values()
+            (returned,) = _array(name, state["returned"], "i8", queues + 1).values()
+            found[f"{name}: free_tx_flows"] = free, _first_numbers(queues, 0, 1)
+            found[f"{name}: returned"] = returned, 0
+        return found
+
+    def structs(self) -> dict[str, dict[str, int]]:
+        """The structs of which each port has some: by type the addresses, by name."""
+        drivers = self.switch.drivers.items()
+        ports = {f"port {number} at {k}": self.port(k, number) for k in range(len(self.workers)) for number in self.ports}
+        kernels = {f"driver {number}: kernel": driver.kernel.place for number, driver in drivers}
+        kernels |= {f"driver {number}: absent": driver.absent_place for number, driver in drivers}
+        of_drivers = {f"driver {number}": driver.place for number, driver in drivers}
+        return {"SwitchPort": ports, "Driver": of_drivers, "KernelPort": kernels}
+
     def _of_port(self, k: int, number: int, queues: int) -> dict[str, np.ndarray]:
         address, name = self.port(k, number), f"port {number} at {k}"
         port = memory(address, struct_type("SwitchPort"))[0]
-        found = {name: memory(address, carried_type("SwitchPort"))}
+        found: dict[str, np.ndarray] = {}
         for key in OF_QUEUES:
             found |= _array(f"{name}: {key}", port[key], "i4", queues)
         for key in OF_PORTS:
@@ -59,13 +94,9 @@ class Places:
         return found
 
     def _of_driver(self, number: int, driver: Any) -> dict[str, np.ndarray]:
-        name, queues = f"driver {number}", self.ports[number]
+        name = f"driver {number}"
         state = memory(driver.place, struct_type("Driver"))[0]
-        found = {name: memory(driver.place, carried_type("Driver"))}
-        found |= _array(f"{name}: free_tx_flows", state["free_tx_flows"], "i4", queues)
-        found |= _array(f"{name}: returned", state["returned"], "i8", queues + 1)
-        found[f"{name}: kernel"] = memory(driver.kernel.place, carried_type("KernelPort"))
-        found[f"{name}: absent"] = memory(driver.absent_place, carried_type("KernelPort"))
+        found: dict[str, np.ndarray] = {}
         if state["cuts"]:
             found |= _array(f"{name}: cutting", state["cutting"], carried_type("Cutting"), 1)
         if state["overlay"]:
@@ -84,6 +115,8 @@ class Places:
             found |= _array(f"flows {k}", worker["flows"], carried_type("Flow"), worker["flow_top"])
             for number, queues in self.ports.items():
                 txqs = memory(self.port(k, number), struct_type("SwitchPort"))[0]["txqs"]
+                if number in self.switch.drivers:  # which fills the first of them only
+                    queues = memory(self.switch.drivers[number].place, struct_type("Driver"))[0]["queue_top"]
                 found |= _array(f"port {number} at {k}: txqs", txqs, carried_type("TxQueue"), queues)
         for number, driver in self.switch.drivers.items():
             name, queues = f"driver {number}", self.ports[number]
@@ -95,6 +128,15 @@ class Places:
         return found
 
 
+@cache
+def _first_numbers(queues: int, k: int, workers: int) -> np.ndarray:
+    """The numbers of the queues of a worker, as they are dealt out; 0 behind them."""
+    found = np.zeros(queues, "i4")
+    own = [number for number in reversed(range(queues)) if number % workers == k]
+    found[: len(own)] = own
+    return found
+
+
 def _array(name: str, address: Any, kind: Any, count: Any) -> dict[str, np.ndarray]:
     """The array at an address, by its name; none at the address 0."""
     return {name: memory(int(address), kind, int(count))} if address and count else {}
@@ -104,6 +146,10 @@ def pack(switch: Any, blocks: Blocks, sizes: dict[str, int]) -> dict[str, Any]:
     """Add the state of a switch; returns what is no array."""
     layouts.check(sizes)
     places = Places(switch)
+    for kind, addresses in places.structs().items():
+        rows = packed(gathered(kind, addresses.values()))
+        for i, name in enumerate(addresses):
+            blocks.add(name, rows[i : i + 1])
     for name, array in places.dense().items():
         blocks.add(name, packed(array) if array.dtype.names else array)
     for name, array in places.sparse().items():
@@ -111,11 +157,18 @@ def pack(switch: Any, blocks: Blocks, sizes: dict[str, int]) -> dict[str, Any]:
         if len(rows):
             blocks.add(f"{name}: rows", rows)
             blocks.add(name, packed(array[rows]))
+    for name, (array, first) in places.numbers().items():
+        rows = np.flatnonzero(array != first)
+        if len(rows):
+            blocks.add(f"{name}: rows", rows)
+            blocks.add(name, array[rows])
     pointers = {}
     for number, driver in switch.drivers.items():
         state = memory(driver.place, struct_type("Driver"))[0]
         if state["overlay"]:
             pointers[number] = _pointers(places.overlay(driver), int(state["side"]["view"]["base"]))
+        if words := driver.station_words():
+            blocks.add(f"driver {number}: stations", np.array(words, "u8"))
     return {
         "serial": switch.serial,
         "overlays": pointers,
@@ -143,6 +196,11 @@ def _pointers(overlay: Any, region: int) -> dict[str, Any]:
     return found
 
 
+def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of the same type, one after another."""
+    return np.frombuffer(b"".join([row.tobytes() for row in rows]), rows[0].dtype)
+
+
 def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
     """Give this state to a switch that has the same ports, with the same numbers, and whose workers have not begun."""
     layouts.check(sizes)
@@ -151,7 +209,13 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
         set_fields(memory(switch.places[k], carried_type("Worker")), blocks[f"worker {k}"])
         if worker["timer_count"] > worker["timer_room"]:
             raise PenstockError(f"{worker['timer_count']} timers; there is room for {worker['timer_room']}")
-    for name, array in _with_state(places, blocks).items():
+    for kind, addresses in places.structs().items():
+        names = [name for name in addresses if name in blocks]
+        if names:
+            rows = gathered(kind, [addresses[name] for name in names])
+            set_fields(rows, _joined([blocks[name] for name in names]))
+            scatter(rows, [addresses[name] for name in names])
+    for name, array in places.dense().items():
         if name not in blocks:
             continue
         if array.dtype.names:
@@ -161,9 +225,14 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     for name, array in places.sparse().items():
         if name in blocks:
             set_fields(array, blocks[name], blocks[f"{name}: rows"])
+    for name, (array, _) in places.numbers().items():
+        if name in blocks:
+            array[blocks.get(f"{name}: rows", slice(None))] = blocks[name]
     for number, driver in switch.drivers.items():
         driver.set_counted(found["drivers"][str(number)])
         driver.find_names(switch)
+        if (name := f"driver {number}: stations") in blocks:
+            driver.take_stations(blocks[name].tolist())
         if pointers := found["overlays"].get(str(number)):
             overlay = places.overlay(driver)
             if "held" in pointers:
@@ -177,10 +246,3 @@ def unpack(switch: Any, found: Mapping[str, Any], blocks: Mapping[str, np.ndarra
     switch.detached.extend(found["detached"])
     switch.totals.update(found["totals"])
     switch.ledger.take(found["ledger"])
-
-
-def _with_state(places: Places, blocks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays that are carried whole, once it is known of each driver whether a frame is being cut."""
-    for number, driver in places.switch.drivers.items():
-        set_fields(memory(driver.place, carried_type("Driver")), blocks[f"driver {number}"])
-    return places.dense()

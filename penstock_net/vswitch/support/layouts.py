@@ -5,7 +5,7 @@ belongs to one process, stay behind.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -149,6 +149,21 @@ def memory(address: int, kind: Any, count: int = 1) -> np.ndarray:
     """The array that begins at an address."""
     kind = np.dtype(kind)
     return np.frombuffer((ctypes.c_char * (kind.itemsize * count)).from_address(address), kind, count)
+
+
+def gathered(name: str, addresses: Iterable[int]) -> np.ndarray:
+    """Copies of structs at these addresses, in one array, so that a field of all of them is one operation."""
+    places, size = list(addresses), struct_type(name).itemsize
+    copies = np.empty((len(places), size), "u1")
+    for row, address in zip(copies, places):
+        row[:] = memory(address, "u1", size)
+    return copies.reshape(-1).view(carried_type(name))
+
+
+def scatter(rows: np.ndarray, addresses: Iterable[int]) -> None:
+    """Put copies of structs back where they came from."""
+    for row, address in zip(rows.view("u1").reshape(len(rows), -1), addresses):
+        memory(address, "u1", len(row))[:] = row
 
 
 def packed(array: np.ndarray) -> np.ndarray:

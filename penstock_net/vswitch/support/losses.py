@@ -215,7 +215,7 @@ PLACES = (
         LOST,
         "out",
         "kernel",
-        "a broadcast for a device without room",
+        "a broadcast, or a frame to a station that is not known, for a device without room",
         "nothing, unless they are many",
     ),
     _device(
@@ -329,6 +329,15 @@ PLACES = (
         "`vlan` at the other port, too",
     ),
     _device(
+        "station_spoofed",
+        "station_spoofed",
+        REFUSED,
+        "in",
+        "switch",
+        "from an Ethernet address of another port, or from none",
+        "the address belongs to that port: `show addresses`",
+    ),
+    _device(
         "flood_spoofed", "flood_spoofed", REFUSED, "in", "switch", "a broadcast with another's source address", "as for spoofed"
     ),
     _device(
@@ -337,8 +346,8 @@ PLACES = (
         NOT_CARRIED,
         "in",
         "switch",
-        "more broadcasts than the rate limit permits",
-        "fewer of them",
+        "more broadcasts, or frames to stations that are not known, than the rate limit permits",
+        "fewer of them; a longer `station_idle`",
     ),
     _device(
         "not_carried",
@@ -348,6 +357,15 @@ PLACES = (
         "switch",
         "of a protocol that the switch does not forward",
         "`broadcast = true`, if it is DHCP or the like",
+    ),
+    _device(
+        "same_port",
+        "same_port",
+        NOT_CARRIED,
+        "in",
+        "switch",
+        "to a station behind the port that it came from",
+        "nothing: the bridge there has delivered it",
     ),
     _device(
         "multicast",
@@ -416,6 +434,11 @@ NO_LOSS = frozenset(
             "buffers_used",
             "cut_frames",
             "flooded",
+            "stations",
+            "stations_learned",
+            "stations_moved",
+            "stations_beyond",
+            "to_unknown",
             "wakes",
             "steps",
         ),
