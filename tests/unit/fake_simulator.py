@@ -206,6 +206,7 @@ def install(monkeypatch: Any = None) -> None:
         ("penstock_net.workload", "build", workload_build),
         ("penstock_net.sim.simulate", "simulate", simulate),
         ("penstock_net.sim.settings", "Settings", lambda *_, **__: None),
+        ("penstock_net.sim.simulate", "Runner", lambda settings: None),
         ("penstock_net.workload.expected", "Expected", SimpleNamespace(of=lambda topo, flows, mtu: f"{len(flows):,} flows")),
     )
     homes = {home: importlib.import_module(home) for home in (*(home for home, _, _ in patches), "penstock_papers.registry")}
