@@ -96,4 +96,6 @@ def is_stopped(least, node, port, pkt):
     """Whether a port is paused or dark, or the packet's priority is paused there."""
     if port.paused or port.down:
         return True
-    return least.at.world.nic_by_priority and queue_at(port, pkt.priority).paused != 0
+    if least.at.world.nic_by_priority and queue_at(port, pkt.priority).paused:
+        return True
+    return False
