@@ -22,7 +22,7 @@ def quick(scheme):
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "pyrrha", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged"]
 SCHEMES += ["bfc_tofino2", "homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
-SCHEMES += ["least_queue", "plb"]
+SCHEMES += ["least_queue", "plb", "mrc"]
 # schemes of short queues: when something is in them, us
 SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20}
 EMPTY = {  # at 30 us
@@ -131,7 +131,7 @@ def test_everybody_recovers(scheme, name, up):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["fifo", "hpcc", "floodgate", "homa", "phost", "expresspass", "hpcc+recovery:irn", "pfabric", "ndp"]
+    "scheme", ["fifo", "hpcc", "floodgate", "homa", "phost", "expresspass", "hpcc+recovery:irn", "pfabric", "ndp", "mrc"]
 )
 def test_without_it_flows_take_the_other_spine(scheme):
     """It does not come back; what was queued for it at its neighbours waits for ever, what is sent again does not."""

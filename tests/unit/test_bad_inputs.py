@@ -124,7 +124,7 @@ COMBINED = {
 }
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in COMBINED.items()}))
 def test_a_dry_run_refuses_what_a_run_refuses(here: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]):
     Path("my.toml").write_text(toml({"run.duration": '"5us"', **changes}))
