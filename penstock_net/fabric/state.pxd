@@ -2,7 +2,6 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint64_t
 from penstock_net.fabric.constants cimport *
 from penstock_net.fabric.flow_results cimport FlowResults
-
 cdef extern from "state.h" nogil:
     ctypedef struct Arena:
         int64_t reserved
@@ -170,8 +169,7 @@ cdef struct Flow:           # sending side
     int32_t sending         # of the one that was sent last
     int32_t resting         # it has nothing to send and no NIC queue of its own
     double rate_gap         # ps per byte of the rate that was given to it; 0: none was
-    int64_t most            # bytes that may be unacknowledged by what was given to it
-    int64_t lost            # first byte of the packet that report_loss() is about
+    int64_t most, lost      # bytes that may be unacknowledged by what was given to it; first byte of a packet, for report_loss()
     uint64_t avoided        # ports that its packets pass over where they take turns of them
 
 cdef struct FlowRing:

@@ -11,16 +11,15 @@ A static threshold is a `reserve` with `alpha = 0`.
 
 The `watchdog` of a switch (the one of SONiC; off by default) looks at ports that have packets and were paused without a break for
 so long: such a port ignores pauses until none has come for `restoration`. Its neighbour drops what has no room; with `action`
-"drop" the switch itself drops what waits there, and what comes for it meanwhile. With several priorities it looks at each queue.
-With `poll` it looks only at multiples of this time, so that it acts up to so much later.
+"drop" the switch itself drops what waits there, and what comes meanwhile. With several priorities it looks at each queue, with
+`poll` only at multiples of this time.
 `storm_host` is a server whose NIC is stuck: from `storm_start` to `storm_until` its switch hears `storm_priorities` pause every
-10 us, then a resume.  A port falls silent, or sends again, `response` after the frame came.  Of more than 64 commands that
-wait for a priority, those resumes are left out that a pause follows at once.
+10 us, then a resume.  A port falls silent, or sends again, `response` after the frame came; of more than 64 commands that wait,
+resumes that a pause follows at once are left out.
 
 With `cell` a packet takes whole cells of the buffer: all shares and headrooms count them.  Headroom is then for packets of the
 smallest size, or, with `small_packets`, for this share of them among full ones.  With `headroom_pool` the headrooms are limits,
 and all of a switch together hold no more than the pool, which alone is set aside: "headroom pool full" is the reason of drops.
-
 `rates` names rates of neighbours; `rate_alpha` and `rate_headroom` are for these in turn, `host_...` for ports to servers.
 """
 
@@ -96,7 +95,7 @@ fabric = {
 }
 
 EDGE = 1  # senders
-DROP = 1  # action
+DROP = 1
 STORM = 10000000  # period of a storm's pauses, ps
 PERIODS = 64  # refreshes that still go out after a resume
 WAITING = 64  # commands of a priority that may wait
@@ -108,16 +107,13 @@ def set_up(pfc):
     given = pfc.headroom_bytes + pfc.headroom_pool + pfc.lossless_mtu
     for i in range(RATES):
         given += pfc.rate_headroom[i] + pfc.host_headroom[i]
-    if given > 0:  # it may be less than a packet
-        pfc.special = 1
+    pfc.special = 1 if given > 0 else pfc.special  # it may be less than a packet
 
 
 def group_of(pfc, port, i) -> group:
     """The priority group of a port; the first one is all there is if whole links are paused."""
     mine = my_port(pfc, port)
-    if i == 0:
-        return first_at(mine, 0)
-    return others_at(mine, i - 1)
+    return first_at(mine, 0) if i == 0 else others_at(mine, i - 1)
 
 
 def priority_of(pfc, pkt):

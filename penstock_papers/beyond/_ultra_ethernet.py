@@ -43,6 +43,9 @@ RIVALS = (
     Rival(Scheme("NSCC", {"name": "uec:nscc+mixed"}, run="nscc"), True, _TRIM, _UEC_HOSTS),
     Rival(Scheme("RCCC", {"name": "uec:rccc+mixed"}, 1, run="rccc"), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
     Rival(Scheme("NSCC + RCCC", {"name": "uec:both+mixed"}, 2, run="both"), True, _TRIM, f"{_UEC_HOSTS}, a pacer of credit"),
+    Rival(
+        Scheme("MRC", {"name": "mrc"}, 3, run="mrc"), False, _TRIM, "the same without credit, values by path, probes, all ports"
+    ),
     Rival(Scheme("BFC", {"name": "bfc"}, run="bfc"), False, _BFC, "queues of flows that obey pauses, go-back-N"),
     Rival(
         Scheme("BFC + spray", {"name": "bfc+spray"}, 1, run="bfc-spray"),
@@ -125,7 +128,7 @@ FAILS_US = {"quick": (20, 320), "paper": (200, 1200)}  # a link goes down, and c
 MTU = {"mtu": 4086, "header": 64}  # uet-htsim's packets of 4150 B for all
 CUT = 64  # bytes of a packet without payload
 RTO = "500us"
-OWN_RTO = ("uec", "irn")  # which have a timeout of their own, 100 us
+OWN_RTO = ("uec", "mrc", "irn")  # which have a timeout of their own, 100 us
 
 
 def cells() -> list[tuple[str, str, Rival]]:

@@ -20,10 +20,10 @@ Traffics, the same flows for all schemes; completion times are by the receiver's
 * links lose 0.1 % of the frames in each direction: the permutation; and the same with link-level retry (LLR)
 * permutation of 200 KB of which every packet is looked at: which have been overtaken when they leave the last switch
 
-Packets have 4086 bytes of payload and 64 of headers, as in uet-htsim, under every scheme.  Parameters are the defaults; timeouts
-are 500 us, those of Ultra Ethernet and IRN their own, 100 us.  On rails the packets of schemes that allow it take turns of the
-planes; all others have a plane for each flow, since NICs obey pauses by flow there, or do not reorder.  NDP paces what one link
-brings, and is not on rails.  NSCC's window is that of a link and not of eight.
+Packets have 4086 bytes of payload and 64 of headers, as in uet-htsim, under every scheme.  Parameters are the defaults;
+timeouts are 500 us, those of Ultra Ethernet, MRC and IRN their own, 100 us.  On rails the packets of schemes that allow it take
+turns of the planes; all others have a plane for each flow, since NICs obey pauses by flow there, or do not reorder.  NDP paces
+what one link brings, and is not on rails.
 
 Scale quick has a quarter of the bytes.  docs/ultra-ethernet.md is made by tools/ultra_ethernet.py.
 """
@@ -46,7 +46,7 @@ PAPER = "Beyond the papers: switches that push back, control at the ends, or bot
 SEEDS = {"quick": 3, "paper": 10}
 DIFFERS: dict[str, Differs] = {}
 
-ENDS = ("NSCC", "RCCC", "NSCC + RCCC")
+ENDS = ("NSCC", "RCCC", "NSCC + RCCC", "MRC")
 LOSSLESS = (
     "BFC",
     "BFC + spray",
