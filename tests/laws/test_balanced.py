@@ -12,11 +12,12 @@ from penstock_net.topology import leaf_spine
 
 PAGE = Path(__file__).parents[2] / "docs/composing.md"
 PATHS = {"choose_path", "choose_port"}
-AT_SENDERS = {name for name, declared in available().items() if declared.fabric.get("balances")}
+ALONE = {name for name, declared in available().items() if declared.fabric.get("balances") and "uec" in declared.includes}
+AT_SENDERS = {name for name, declared in available().items() if declared.fabric.get("balances")} - ALONE
 CHOOSING = {name for name, declared in available().items() if declared.hooks & PATHS and not declared.fabric.get("yields_path")}
 NETWORKS = {"valiant", "dimension_order"}  # routes of certain networks
 BALANCERS = sorted(AT_SENDERS | CHOOSING - {"entropy"} - NETWORKS)
-TRANSPORTS = sorted(set(available()) - AT_SENDERS - CHOOSING)
+TRANSPORTS = sorted(set(available()) - AT_SENDERS - CHOOSING - ALONE)
 VARIANTS = [*BALANCERS, "mixed:bitmap", "least_queue flowlets"]
 MORE = ["uec:rccc", "uec:both", "swift+ecn", "dcqcn:cnp", "dctcp+recovery:sack", "recovery:perfect", "uec+bfc"]
 

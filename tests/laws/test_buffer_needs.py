@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, parse, simulate
+from networks import HostConfig, Measure, flow_list, parse, simulate
 from paper import cbfc
 
 from penstock_net.composition import available

@@ -189,7 +189,7 @@ def test_what_is_set_has_precedence_over_the_preset_of_a_scheme_that_is_added():
 @pytest.mark.parametrize("name", presets())
 def test_parameters_are_as_written_under_every_preset(name):
     """Each of them, of every part, in the state of the scheme as the core has it."""
-    values = (True, False, 1, 2, 3, 0.25, 0.5, 20, 2000, "7us", "9us", "2ms", "7KB", "90KB", "3MB", "7Gbps", [1], ["1KB"])
+    values = (True, False, 1, 2, 3, 0.25, 0.5, 20, 2000, "7us", "9us", "2ms", "7KB", "90KB", "3MB", "7Gbps", [1], [0], ["1KB"])
     base = {**TABLES, "topology": {"kind": "star", "hosts": 3}}
     for full, now in parse(name).parameters().items():
         part, _, parameter = full.rpartition(".")

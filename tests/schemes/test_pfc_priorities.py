@@ -525,4 +525,4 @@ def test_bad_parameters():
 
 @pytest.mark.parametrize("given, mask", [([], 0), ([3], 8), (3, 8), ("3,4", 24), ("", 0), ([0, 0, 7], 129), ((1,), 2)])
 def test_a_set_is_a_mask(given, mask):
-    assert parse("pfc", {"lossless": given}).values("pfc")["lossless"] == mask
+    assert parse("pfc", {"priorities": 8, "lossless": given}).values("pfc")["lossless"] == mask

@@ -445,7 +445,7 @@ class PortDriver:
         """Forget all, and need no room any longer."""
         if not self.stations:
             return 0
-        self.forget_stations()
+        forget_all(self.stations, self.driver.port)
         self.stations.learning -= 1
         self.stations.promised -= self.most_stations
         list_of(self.stations, self.driver.port).most = 0
