@@ -243,10 +243,10 @@ def measured(runs: Runs, name: str, traffic: str) -> dict[str, float]:
     flows = ages.counted(runs, name, "receiver").collect()
     judged = flows if traffic == "incasts" else flows.filter(pl.col("class").cast(pl.String) != "incast")
     us = judged["fct_ns"].to_numpy() / 1e3
-    found = {"unfinished": said["flows_started"] - said["flows_finished"], "drops": said["drops"]}
+    found: dict[str, Any] = {"unfinished": said["flows_started"] - said["flows_finished"], "drops": said["drops"]}
     if traffic == "order":
         return {**found, **order(runs, name)}
-    ports, payload = runs.scan(name, "ports").collect(), flows["bytes"].sum()
+    ports, payload = runs.scan(name, "ports").collect(), float(flows["bytes"].sum())
     hosts = runs.scan(name, "nodes").filter(pl.col("tier") == 0).collect().height
     if judged["bytes"].n_unique() == 1:
         rates = 1 / us

@@ -160,6 +160,9 @@ class Reported:
 
     counters = losses
 
+    def wake_worker_by(self, fd: int) -> None:
+        """Its looks are those of the other process, and wake nobody here."""
+
 
 def report(daemon: "Daemon", message: dict[str, Any]) -> dict[str, Any]:
     """Store what `plug` reports of its TAP: losses, which never decrease, and its state; follow its Ethernet address."""
