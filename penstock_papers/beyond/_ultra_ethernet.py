@@ -256,9 +256,9 @@ def measured(runs: Runs, name: str, traffic: str) -> dict[str, float]:
         "p50": float(np.quantile(us, 0.5)),
         "p99": float(np.quantile(us, 0.99)),
         "max": float(us.max()),
-        "again": 100 * flows["retransmitted_bytes"].sum() / payload,
+        "again": 100 * float(flows["retransmitted_bytes"].sum()) / payload,
         "queue": ports.filter(pl.col("node") >= hosts)["max_queue_bytes"].max() / 1e3,  # type: ignore[operator]
-        "control": 100 * ports["control_bytes"].sum() / payload,
+        "control": 100 * float(ports["control_bytes"].sum()) / payload,
     }
 
 
