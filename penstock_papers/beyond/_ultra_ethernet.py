@@ -257,7 +257,7 @@ def measured(runs: Runs, name: str, traffic: str) -> dict[str, float]:
         "p99": float(np.quantile(us, 0.99)),
         "max": float(us.max()),
         "again": 100 * float(flows["retransmitted_bytes"].sum()) / payload,
-        "queue": ports.filter(pl.col("node") >= hosts)["max_queue_bytes"].max() / 1e3,  # type: ignore[operator]
+        "queue": float(ports.filter(pl.col("node") >= hosts)["max_queue_bytes"].cast(pl.Float64).to_numpy().max()) / 1e3,
         "control": 100 * float(ports["control_bytes"].sum()) / payload,
     }
 
