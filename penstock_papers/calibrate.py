@@ -4,8 +4,8 @@
         ...
 
 Runs are those of the figures with the candidates' patches, through the cache, so that an interrupted calibration goes on from
-where it was, and a figure that shows the chosen candidate needs no further run.  A recorded calibration goes on with what it
-lacks, on any machine.
+where it was, and a figure that shows the chosen candidate needs no further run.  What is declared to be read by no claim is run
+once.  A recorded calibration goes on with what it lacks, on any machine.
 """
 
 import json
@@ -28,7 +28,7 @@ from penstock_papers import cache as store
 from penstock_papers import calibrations, records
 from penstock_papers.cache import Progress
 from penstock_papers.calibrations import CHOOSES, HELD_OUT, Calibration
-from penstock_papers.candidates import with_candidate
+from penstock_papers.candidates import as_read, with_candidate
 from penstock_papers.claims import FROM_PAPER, Claim, judge, over_seeds
 from penstock_papers.framework import measured, run_all
 from penstock_papers.registry import EXPERIMENTS, Experiment
@@ -109,7 +109,7 @@ def _runs(unknown: Unknown, experiment: Experiment, scale: str, seeds: Sequence[
     """The key of every run, and whether the cache has it."""
     seen = set()
     for candidate in unknown.candidates.values():
-        specs = with_candidate(experiment, unknown, candidate).specs
+        specs = as_read(experiment, unknown, candidate).specs
         if not specs:
             return
         for seed in seeds:
@@ -170,7 +170,7 @@ def calibrate(
         for name in calibrations.missing(made, id):
             candidate, found = unknown.candidates[name], made["candidates"][name]
             try:
-                own = with_candidate(experiments[id], unknown, candidate)
+                own = as_read(experiments[id], unknown, candidate)
                 data = {}
                 for seed in of_figure:
                     who = _named(progress, f"{name}, {id}, seed {seed}")

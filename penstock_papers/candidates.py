@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock_papers.cache import single
 from penstock_papers.patches import Difference, Spec, apply
 from penstock_papers.registry import Experiment
 
@@ -22,6 +23,21 @@ def with_candidate(experiment: Experiment, unknown: Unknown, candidate: Candidat
     if not experiment.specs or experiment.id not in unknown.figures or not candidate.patches:
         return experiment
     return replace(experiment, specs=functools.partial(_patched, experiment, unknown, candidate))
+
+
+def as_read(experiment: Experiment, unknown: Unknown, candidate: Candidate) -> Experiment:
+    """The figure with a candidate, as a calibration runs it: what is declared unread is that of the figure's first seed."""
+    own = with_candidate(experiment, unknown, candidate)
+    if not own.specs or not (unknown.chooser and any(text.startswith(f"{experiment.id} ") for text in unknown.chooser.unread)):
+        return own
+    return replace(own, specs=functools.partial(_as_read, experiment, own, unknown))
+
+
+def _as_read(experiment: Experiment, own: Experiment, unknown: Unknown, scale: str, seed: int = 1) -> dict[str, Spec]:
+    assert experiment.specs and own.specs
+    plain = single(experiment.specs(scale, 1))
+    found = single(own.specs(scale, seed))
+    return {run: plain[run] if unknown.is_unread(experiment.id, run) else spec for run, spec in found.items()}
 
 
 def _patched(experiment: Experiment, unknown: Unknown, candidate: Candidate, scale: str, seed: int = 1) -> dict[str, Spec]:

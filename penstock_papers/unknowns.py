@@ -19,6 +19,7 @@ PAPER/unknowns.toml has a table for each:
     seeds = 20
     held_seeds = 1                          # seeds of the other figures; without it, those of each figure
     statistics = [{claim = "throughput-dcqcn", number = 10.0}, {claim = "p99", range = [5, 30]}]
+    unread = ["bfc/table1 one/hpcc"]        # runs that no claim reads that chooses or is held out: run once, unpatched
 
     [[unknown.candidate]]
     name = "window"
@@ -100,6 +101,7 @@ class Chooser:
     """The figure that chooses: at a scale, with seeds 1 to `seeds`, by the distance of these statistics from the paper's.
 
     The other figures, whose claims are held out, are run with the seeds 1 to `held_seeds`; None: with as many as each asks for.
+    `unread`: figures with patterns of the runs that no claim reads which chooses or is held out.
     """
 
     figure: str
@@ -107,6 +109,7 @@ class Chooser:
     seeds: int
     statistics: tuple[Statistic, ...]
     held_seeds: int | None = None
+    unread: tuple[str, ...] = ()
 
     def distance(self, numbers: Mapping[str, float | None]) -> float:
         """Square root of the sum of the squares of the statistics' distances: 0.69 is a factor of two in one of them."""
@@ -153,6 +156,11 @@ class Unknown:
             figure, _, pattern = text.partition(" ")
             found.setdefault(figure, []).append(pattern or "*")
         return found
+
+    def is_unread(self, figure: str, run: str) -> bool:
+        """Whether no claim that chooses or is held out reads a run of a figure."""
+        patterns = (text.partition(" ") for text in (self.chooser.unread if self.chooser else ()))
+        return any(id == figure and fnmatchcase(run, pattern) for id, _, pattern in patterns)
 
     def is_held(self, figure: str, claim: str) -> bool:
         """Whether a claim of the paper is held out: one that chooses never is."""
@@ -259,7 +267,7 @@ def _declaration(table: Mapping[str, Any]) -> str:
 
 def _chooser(table: Mapping[str, Any], where: str) -> Chooser:
     path = f"{where}.chooser"
-    known(table, ("figure", "scale", "seeds", "held_seeds", "statistics"), path)
+    known(table, ("figure", "scale", "seeds", "held_seeds", "statistics", "unread"), path)
     statistics = tuple(_statistic(each, path) for each in table.get("statistics", ()))
     if not statistics:
         raise SpecError("names no statistic", path=f"{path}.statistics", remedy="give claims with the paper's numbers")
@@ -267,7 +275,11 @@ def _chooser(table: Mapping[str, Any], where: str) -> Chooser:
     for key, value in {"seeds": seeds, "held_seeds": 1 if held_seeds is None else held_seeds}.items():
         if not isinstance(value, int) or value < 1:
             raise SpecError("must be a number of seeds", path=f"{path}.{key}", value=value, remedy="1 or more")
-    return Chooser(_text(table, "figure", path), table.get("scale", "paper"), seeds, statistics, held_seeds)
+    unread = tuple(table.get("unread", ()))
+    if bad := [text for text in unread if not isinstance(text, str) or not text.partition(" ")[2]]:
+        remedy = 'such as "bfc/fig09 incast/*"'
+        raise SpecError("names a figure and runs of it", path=f"{path}.unread", value=bad[0], remedy=remedy)
+    return Chooser(_text(table, "figure", path), table.get("scale", "paper"), seeds, statistics, held_seeds, unread)
 
 
 def _statistic(table: Mapping[str, Any], where: str) -> Statistic:

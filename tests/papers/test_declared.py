@@ -1,9 +1,14 @@
 """The declarations of the repository's papers: they name what exists, and figures show the candidate that is chosen."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock_papers import EXPERIMENTS, calibrations, unknowns
+from penstock_papers.cache import single
 from penstock_papers.candidates import unsettled
+from penstock_papers.claims import FROM_PAPER
+from penstock_papers.framework import measured, run_all
 from penstock_papers.unknowns import CALIBRATION
 
 PAPERS = ("bfc", "hpcc", "floodgate", "backdraft")
@@ -28,3 +33,30 @@ def test_what_a_recorded_calibration_found_nearest_is_chosen():
         found = calibrations.load(unknown.paper, unknown.name)
         if found and found["declaration"] == unknown.declaration:
             assert calibrations.nearest(found) == unknown.chosen, f"{unknown.paper} {unknown.name}"
+
+
+UNREAD = [
+    (each, id)
+    for paper in PAPERS
+    for each in unknowns.of_paper(paper)
+    for id in dict.fromkeys(text.partition(" ")[0] for text in (each.chooser.unread if each.chooser else ()))
+]
+
+
+@pytest.mark.parametrize(("unknown", "id"), UNREAD, ids=[f"{each.name} {id}" for each, id in UNREAD])
+def test_what_is_declared_unread_moves_no_claim_that_chooses_or_is_held_out(unknown, id, tmp_path):
+    """The figure at scale quick, and with the unread runs of another seed: all numbers that are read are the same."""
+    own = EXPERIMENTS[id]
+    plain, other = single(own.specs("quick", 1)), single(own.specs("quick", 2))
+    unread = [name for name in plain if unknown.is_unread(id, name)]
+    assert unread
+    mixed = replace(own, specs=lambda scale, seed: {**plain, **{name: other[name] for name in unread}})
+    found = []
+    for each in (own, mixed):
+        data = measured(each, run_all(each, "quick", 1, tmp_path, 1, None), "quick")
+        chooses = {statistic.claim for statistic in unknown.chooser.statistics if id == unknown.chooser.figure}
+        claims = own.claims(data, "quick")
+        read = {c.id for c in claims if c.kind == FROM_PAPER and (c.id in chooses or unknown.is_held(id, c.id))}
+        found.append({c.id: (c.value, c.ours) for c in claims if c.id in read})
+        found.append({c.id: (c.value, c.ours) for c in claims})
+    assert found[0] == found[2] and found[1] != found[3], "and something is read of them"

@@ -9,7 +9,7 @@ from fake import SPEC
 from penstock_net.cli import main
 from penstock_net.errors import SpecError
 from penstock_papers import calibrate, calibrations, choices, records, unknowns
-from penstock_papers.candidates import differences, unsettled, with_candidate
+from penstock_papers.candidates import as_read, differences, unsettled, with_candidate
 from penstock_papers.claims import CALIBRATED, FAIL, PASS, judge
 from penstock_papers.forms import form
 from penstock_papers.framework import run_all
@@ -284,6 +284,29 @@ def test_every_candidate_is_run_and_what_is_held_out_is_counted(folder, tmp_path
     assert figure.specs("quick")["one"]["topology"]["rate"] == "10000Mbps"
     assert "0 of them not in the cache" not in calibrate.cost(found, "quick", [7], experiments=figures, known={})
     assert "7 runs, 3 of them not in the cache" in calibrate.cost(found, "quick", experiments=figures, known={})
+
+
+def test_what_no_claim_reads_is_run_once_as_the_figure_has_it(folder):
+    """A second run, that nothing reads: with its own seed 1, for all seeds and candidates."""
+    one, figures = figures_with_a_second_run(folder)
+    plain = declared(folder)
+    assert "13 runs" in calibrate.cost(plain, "quick", experiments=figures, known={})
+    found = declared(folder, DECLARED.replace("seeds = 2", f'seeds = 2\nunread = ["{one} two"]'))
+    assert found.is_unread(one, "two") and not found.is_unread(one, "one") and not found.is_unread("mine/fig02", "two")
+    assert "8 runs" in calibrate.cost(found, "quick", experiments=figures, known={})
+    specs = as_read(figures[one], found, found.candidates["10"]).specs("quick", 2)
+    assert [specs[name]["topology"]["rate"] for name in ("one", "two")] == ["10000Mbps", "100Gbps"]
+    assert [specs[name]["run"]["seed"] for name in ("one", "two")] == [2, 1]
+    *_, made = calibrate.calibrate(found, "quick", experiments=figures)
+    *_, whole = calibrate.calibrate(plain, "quick", experiments=figures)
+    assert made["candidates"] == whole["candidates"] and made["declaration"] != whole["declaration"]
+
+
+def figures_with_a_second_run(folder):
+    path = folder / "mine" / "fig01.py"
+    two = '    }\n    return {"one": base, "two": {**base, "run": {**base["run"], "duration": "2us"}}}\n'
+    path.write_text(path.read_text().replace('return {"one": {', "base = {").replace("    }}\n", two, 1))
+    return "mine/fig01", Experiments.of_folder(folder)
 
 
 def test_only_what_was_declared_is_recorded(folder, tmp_path, monkeypatch):
