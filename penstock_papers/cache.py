@@ -82,6 +82,15 @@ def single(specs: Mapping[str, Spec]) -> dict[str, Spec]:
     return found
 
 
+def labels(specs: Mapping[str, Spec]) -> list[str]:
+    """The labels of the runs of specs, whose schemes have labels of their own."""
+    found: list[str] = []
+    for label, spec in specs.items():
+        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
+        found += [label] if len(tables) == 1 else [f"{label}/{table.get('label', table['name'])}" for table in tables]
+    return found
+
+
 def _labels(label: str, spec: CheckedSpec) -> list[str]:
     return [label] if len(spec.schemes) == 1 else [f"{label}/{scheme}" for scheme in spec.labels()]
 

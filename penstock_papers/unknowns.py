@@ -368,6 +368,8 @@ def check(unknown: Unknown, experiments: Mapping[str, Experiment]) -> None:
             raise SpecError(f"{experiment.id} has no such scale", path="scale", value=unknown.chooser.scale, remedy=remedy)
         for claim in _ids(unknown.chooser):
             _exists(unknown, experiment, claim)
+        for text in unknown.chooser.unread:
+            _is_run(unknown, experiments, text)
     for id, patterns in held.items():
         for pattern in patterns:
             if not any(fnmatchcase(row.id, pattern) and unknown.is_held(id, row.id) for row in experiments[id].rows):
@@ -380,6 +382,20 @@ def check(unknown: Unknown, experiments: Mapping[str, Experiment]) -> None:
             for pair in claims.items():
                 for claim in pair:
                     _exists(unknown, experiments[id], claim)
+
+
+def _is_run(unknown: Unknown, experiments: Mapping[str, Experiment], text: str) -> None:
+    """SpecError: no run of a calibration's figure has such a label."""
+    from penstock_papers.cache import labels
+
+    id, _, pattern = text.partition(" ")
+    assert unknown.chooser
+    specs = experiments[id].specs if id in (unknown.chooser.figure, *unknown.held()) else None
+    scale = unknown.chooser.scale
+    runs = labels(specs(scale, 1)) if specs and scale in experiments[id].scales else []
+    if not any(fnmatchcase(run, pattern) for run in runs):
+        rule = f"{unknown.name}: is no run of a figure that chooses or is held out"
+        raise SpecError(rule, path="unread", value=text, remedy=nearest(pattern, runs))
 
 
 def _exists(unknown: Unknown, experiment: Experiment, claim: str) -> None:

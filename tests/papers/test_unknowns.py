@@ -129,6 +129,8 @@ WRONG = [
     ('at = "switch"', 'at = "topology", keys = {hosts', "is no place in a spec"),
     ("[{at = 'topology'}]", '[{at = "topology", keys = {rate = "100Gbps"}}]', "sets nothing"),
     ('scale = "huge"', 'scale = "quick"', "has no such scale"),
+    ('seeds = 2\nunread = ["mine/fig02 two"]', "seeds = 2", "is no run of a figure that chooses or is held out"),
+    ('seeds = 2\nunread = ["mine/fig01"]', "seeds = 2", "names a figure and runs of it"),
     ("colour = 1", 'why = "the calibration has not been run"', "there is no such key"),
 ]
 
