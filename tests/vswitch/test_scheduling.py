@@ -10,9 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon.check import missing
+from penstock_net.vswitch.daemon.config import validate_spec
+from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.linux import scheduling as of_threads
 from penstock_net.vswitch.linux.netns import libc
-from penstock_net.vswitch.linux.scheduling import CALLS, SLICE_NS, hasten_thread
+from penstock_net.vswitch.linux.scheduling import CALLS, SLICE_NS, hasten_thread, refusal
 from penstock_net.vswitch.support.threads import HASTE
 
 LINUX = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
@@ -29,6 +34,18 @@ before = os.getpriority(os.PRIO_PROCESS, 0)
 hasten_thread(5)
 assert os.getpriority(os.PRIO_PROCESS, 0) == before
 """
+REFUSED = """
+import os, resource
+from penstock_net.vswitch.linux.scheduling import refusal
+resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+if not os.geteuid():
+    os.setgid(65534)
+    os.setuid(65534)
+assert "CAP_SYS_NICE" in str(refusal())
+assert refusal(realtime=False) is None
+assert os.sched_getscheduler(0) == os.SCHED_OTHER
+"""
+SPEC = {"switch": {"realtime": True}, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]}
 
 
 def scheduling():
@@ -75,3 +92,37 @@ def test_nice_stays_where_it_is_not_permitted_to_change():
 def test_an_unknown_machine_changes_nothing(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "unknown")
     assert after(lambda: hasten_thread(5)) == scheduling()
+
+
+@pytest.mark.skipif(refusal() is not None, reason="takes real-time priority")
+def test_a_worker_with_realtime_precedes_all_usual_threads(tmp_path):
+    daemon = Daemon(SPEC, str(tmp_path / "s"))
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(daemon.serve, lambda: found.append(daemon.switch.call(classes)))
+        found = []
+        daemon.over.set()
+        serving.result()
+    assert found == [(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1)]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def classes():
+    """Scheduling class and priority of this thread."""
+    return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+
+
+def test_real_time_priority_that_is_refused_is_an_error_before_anything_is_opened(tmp_path, monkeypatch):
+    def refuse():
+        raise PermissionError(1, "Operation not permitted")
+
+    subprocess.run([sys.executable, "-c", REFUSED], check=True)
+    monkeypatch.setattr(of_threads, "precede", refuse)
+    with pytest.raises(SpecError, match=r"switch\.realtime: real-time priority is refused \(Operation not permitted\); give it"):
+        Daemon(SPEC, str(tmp_path / "s"))
+    assert not list(tmp_path.iterdir())
+    assert any(line.startswith("switch.realtime") for line in missing(SPEC, str(tmp_path / "s")))
+
+
+def test_realtime_is_true_or_false():
+    with pytest.raises(SpecError, match=r"switch\.realtime = 1: must be true or false"):
+        validate_spec({**SPEC, "switch": {"realtime": 1}})

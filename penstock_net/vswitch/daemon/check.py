@@ -15,6 +15,7 @@ from penstock_net.vswitch.daemon.config import Config, PortTable, build_switch, 
 from penstock_net.vswitch.daemon.doctor import BASIC, ability, needs, unwritable
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.interfaces import device_name, mtu_of
+from penstock_net.vswitch.linux.scheduling import refusal
 from penstock_net.vswitch.world import os, socket, subprocess
 
 
@@ -59,6 +60,8 @@ def _of_switch(config: Config, path: str | None) -> Iterator[str]:
         yield str(error)
     if too_low := descriptors.problem(config.ports):
         yield str(too_low)
+    if refused := refusal(config.realtime):
+        yield str(refused)
     if config.metrics:
         host, number = parse_address(config.metrics)
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:

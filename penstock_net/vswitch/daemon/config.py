@@ -1,6 +1,6 @@
 """Validation of a switch's SPEC.toml and of changes of a running switch: every value is checked before anything is opened.
 
-Tables: [switch] (settings of the data plane, and `socket`, `group`, `cpu` or `cpus`, `metrics`), [[port]], and for a switch that
+Tables: [switch] (settings of the data plane, and `socket`, `group`, `cpu` or `cpus`, ...), [[port]], and for a switch that
 runs a scheme of the simulator [scheme] and [[link]]. A SpecError names the key, the rule and the remedy.
 """
 
@@ -21,7 +21,7 @@ from penstock_net.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, addre
 from penstock_net.vswitch.world import os
 
 TABLES = ("switch", "port", "scheme", "link")
-SWITCH_KEYS = ("socket", "group", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane
+SWITCH_KEYS = ("socket", "group", "cpu", "cpus", "realtime", "metrics")  # of [switch], beside the settings of the data plane
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
 LINE_KEYS = ("rate", "delay", "node")  # of a [[port]] of a switch that runs a scheme
 CHANGEABLE_PORT_KEYS = ("addresses", "uid", "memory", "guarded")  # while the switch runs
@@ -42,6 +42,7 @@ class Config:
     group: str | None  # whose members may look
     cpus: list[int]  # one for each worker; empty: the workers are not pinned
     metrics: str | None  # address:port of the metrics page
+    realtime: bool  # whether the workers precede all usual threads
 
 
 def validate_spec(content: Mapping[str, Any]) -> Config:
@@ -62,7 +63,15 @@ def validate_spec(content: Mapping[str, Any]) -> Config:
     cpus = _cpus(switch, settings.get("workers", 1))
     if "metrics" in switch:
         parse_address(switch["metrics"])
-    return Config(settings, _ports(content.get("port", [])), path, group, cpus, switch.get("metrics"))
+    return Config(
+        settings,
+        _ports(content.get("port", [])),
+        path,
+        group,
+        cpus,
+        switch.get("metrics"),
+        boolean(switch.get("realtime", False), "switch.realtime"),
+    )
 
 
 def _no_scheme_keys(content: Mapping[str, Any]) -> None:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.daemon.places import default_socket, is_made
+from penstock_net.vswitch.linux.scheduling import refusal
 from penstock_net.vswitch.support.port_kind import NO_NAMESPACE
-from penstock_net.vswitch.world import ctypes, os, resource, shutil, socket, threading
+from penstock_net.vswitch.world import ctypes, os, resource, shutil, socket
 
 DESCRIPTORS = 640
 Attempt = Callable[[], str | None]
@@ -126,19 +127,8 @@ def _udp_sockets() -> None:
 
 
 def _realtime() -> None:
-    problem: list[OSError] = []
-
-    def attempt() -> None:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        except OSError as e:
-            problem.append(e)
-
-    thread = threading.Thread(target=attempt)  # the scheduling class is that of this thread only
-    thread.start()
-    thread.join()
-    if problem:
-        raise problem[0]
+    if problem := refusal():
+        raise problem
 
 
 def _program(name: str, package: str) -> Callable[[], str]:
@@ -195,7 +185,7 @@ MORE: dict[str, tuple[Attempt, str]] = {
     "udp segments": (_udp_segments, "a fast overlay"),
     "flow rates": (_flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
     "udp sockets": (_udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
-    "real-time priority": (_realtime, "workers that are not preempted"),
+    "real-time priority": (_realtime, "workers with `realtime = true`"),
     "ip": (_program("ip", "iproute2"), "the laboratory, and TAPs of the switch"),
     "cores": (_cores, "pinned workers"),
     "quiet": (_load, "measurements"),

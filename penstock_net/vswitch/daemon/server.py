@@ -20,6 +20,7 @@ from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.page_server import PageServer
 from penstock_net.vswitch.daemon.systemd import Pulse, notify
 from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.linux import scheduling
 from penstock_net.vswitch.linux.unix_socket import listener, socket_path
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.memory.region import checked as validate_shape
@@ -55,11 +56,12 @@ class Daemon:
         """program: a command that starts such a switch anew, for an upgrade; taken: what another process hands over."""
         config = validate_spec(content)
         self.content, self.program, self.taken = content, list(program), taken
-        self.ports, self.cpus = config.ports, config.cpus
+        self.ports, self.cpus, self.realtime = config.ports, config.cpus, config.realtime
         self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}  # cannot change while running
         self.path = socket_path(path, "--socket") if path else config.socket or places.default_socket()
         self.group = places.group_number(config.group) if config.group else None  # whose members may look
         descriptors.allow(config.ports)
+        scheduling.permit(config.realtime)
         self.switch = make_switch(content, config)
         self.events = Events()
         self.watcher = Watcher(self.switch, self.events)
@@ -164,7 +166,7 @@ class Daemon:
         """Run until `down`, or until `over` is set; `ready` is called when everything is open."""
         if not self.taken:
             self._open_devices()
-        self.switch.start(self.cpus, self._hang_up)
+        self.switch.start(self.cpus, self._hang_up, self.realtime)
         if self.metrics:
             self.metrics.start()
             if not self.metrics.local:

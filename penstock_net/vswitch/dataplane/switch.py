@@ -578,12 +578,12 @@ class Switch:
                     regions.append(self.detach(number))
         return names, regions
 
-    def start(self, cpus=(), on_protocol_errors=None):
-        """A thread per worker, pinned to its CPU if there is one.
+    def start(self, cpus=(), on_protocol_errors=None, realtime=False):
+        """A thread per worker, pinned to its CPU if there is one; `realtime`: before all usual threads.
 
         `on_protocol_errors(names, regions)` is called with the ports that were detached after too many protocol errors.
         """
-        self.crew = Crew(self, self.count, cpus, on_protocol_errors)
+        self.crew = Crew(self, self.count, cpus, on_protocol_errors, realtime)
 
     def call(self, function):
         """Run a function in the first worker's thread while all are stopped between two turns; returns or raises its result."""

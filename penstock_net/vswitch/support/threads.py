@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock_net.vswitch.linux.scheduling import hasten_thread
+from penstock_net.vswitch.linux.scheduling import hasten_thread, precede
 from penstock_net.vswitch.world import os, threading
 
 PATIENCE_S = 10.0
@@ -16,9 +16,14 @@ class Crew:
     """A thread per worker.  The first one runs the functions given to `call` while the others wait."""
 
     def __init__(
-        self, switch: Any, count: int, cpus: Sequence[int], on_protocol_errors: Callable[[list[str], list[Any]], None] | None
+        self,
+        switch: Any,
+        count: int,
+        cpus: Sequence[int],
+        on_protocol_errors: Callable[[list[str], list[Any]], None] | None,
+        realtime: bool,
     ) -> None:
-        self.switch, self.on_protocol_errors = switch, on_protocol_errors
+        self.switch, self.on_protocol_errors, self.realtime = switch, on_protocol_errors, realtime
         self.commands: collections.deque[tuple[Callable[[], Any], list[Answer], threading.Event]] = collections.deque()
         self.gate = threading.Condition()
         self.resting, self.halted, self.stopping = 0, False, False
@@ -32,7 +37,10 @@ class Crew:
     def _work(self, k: int, cpu: int | None) -> None:
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
-        hasten_thread(HASTE)
+        if self.realtime:
+            precede()
+        else:
+            hasten_thread(HASTE)
         while not self.stopping:
             self.switch.run(k, 3600)
             if k == 0:
