@@ -6,7 +6,8 @@ from typing import Any
 from penstock_net.errors import SpecError
 from penstock_net.inputs import known_keys
 
-LISTS = ("addresses", "routes")
+LISTS, NUMBERS = ("addresses", "routes"), ("trunk",)  # keys whose values are lists; of texts, and of numbers
+TEXTS = ("secret", "device")  # also if they look like numbers
 
 
 def port_table(name: str, keys: Iterable[str]) -> dict[str, Any]:
@@ -18,11 +19,19 @@ def port_table(name: str, keys: Iterable[str]) -> dict[str, Any]:
             raise SpecError("must be KEY=VALUE, such as netns=left", path=text)
         if key in table:
             raise SpecError("is given twice", path=key)
-        table[key] = value.split(",") if key in LISTS else _value(value)
+        table[key] = _value(key, value)
     return table
 
 
-def _value(text: str) -> Any:
+def _value(key: str, text: str) -> Any:
+    if key in LISTS:
+        return text.split(",")
+    if key in NUMBERS:
+        return [_plain(each) for each in text.split(",")]
+    return text if key in TEXTS else _plain(text)
+
+
+def _plain(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() else text

@@ -89,7 +89,7 @@ class Soak:
             self.start_far_switch()
         (Path(folder) / "s.toml").write_text(text)
         self.switch = middle.start(*GIVES_BACK, *UP, f"{folder}/s.toml")
-        wait_for(self.switch, "up: ")
+        wait_for(self.switch, "up: ", starts=True)
         a, b = (stack.enter_context(connect(name, self.path, **NATIVE)) for name in "ab")
         self.frames = Frames(a, b)
         self.far_streams = []
@@ -151,7 +151,7 @@ class Soak:
         text += OVERLAY.format(name="near", local=soak_wire.FAR[0], peer=soak_wire.FAR[1], addresses=json.dumps([HERE]))
         (Path(self.folder) / "far.toml").write_text(text)
         self.far_switch = self.middle.start(*UP, f"{self.folder}/far.toml")
-        wait_for(self.far_switch, "up: ")
+        wait_for(self.far_switch, "up: ", starts=True)
 
     def harm(self, **shares):
         """Tell the network what to do to datagrams."""

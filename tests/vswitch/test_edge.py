@@ -757,7 +757,7 @@ def test_an_edge_that_goes_while_another_one_s_end_is_seen_to_ends_the_threads()
     class Interrupted(EdgeThreads):
         def _edges(self, epoll):
             found = super()._edges(epoll)
-            if threading.current_thread().name == "edge" and found == [(second.table.alarm, second)]:
+            if threading.current_thread().name == "edge" and found == {second.table.alarm: second}:
                 self.leave(second)
             return found
 
@@ -767,6 +767,54 @@ def test_an_edge_that_goes_while_another_one_s_end_is_seen_to_ends_the_threads()
     threads.leave(first)
     until(lambda: not any(thread.name.startswith("edge") for thread in set(threading.enumerate()) - before), "the threads end")
     for edge in (first, second):
+        os.close(edge.table.alarm)
+
+
+class Counted(Quiet):
+    """An edge that counts how often it is asked when it is due, and has a step to do after each alarm."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = self.served = self.stepped = 0
+
+    def look_due(self, _):
+        self.asked += 1
+        return NEVER
+
+    def step_due(self, _):
+        self.asked += 1
+        return 0.0 if self.is_pressed else NEVER
+
+    def serve_sockets(self, alarmed, _):
+        assert alarmed and os.eventfd_read(self.table.alarm)
+        self.is_pressed = True
+        self.served += 1
+
+    def serve_rates(self, _):
+        self.is_pressed = False
+        self.stepped += 1
+
+
+def test_edges_without_anything_to_do_cost_nothing_when_another_one_is_alarmed():
+    """Each was asked at each wake of the two threads, however many there were."""
+    threads, edges = EdgeThreads(), [Counted() for _ in range(40)]
+    for edge in edges:
+        threads.add(edge)
+
+    def alarm(edge):
+        stepped = edge.stepped
+        os.eventfd_write(edge.table.alarm, 1)
+        until(lambda: edge.stepped > stepped)
+
+    for edge in edges:  # both threads know them all by then
+        alarm(edge)
+    before = [edge.asked for edge in edges]
+    for _ in range(30):
+        alarm(edges[7])
+    assert edges[7].served >= 31 and edges[7].asked > before[7]
+    assert [edge.asked for edge in edges if edge is not edges[7]] == before[:7] + before[8:]
+    for edge in edges:
+        threads.leave(edge)
         os.close(edge.table.alarm)
 
 

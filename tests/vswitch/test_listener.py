@@ -573,23 +573,6 @@ def test_a_limit_of_open_files_that_is_too_low_is_named_with_what_is_needed(tmp_
         assert process.wait(LIMIT_S) == 0
 
 
-def test_a_control_socket_that_was_removed_is_made_again(tmp_path):
-    path = tmp_path / "s.sock"
-    with running(path, {"port": [{"name": "a", "addresses": ["10.0.0.1"]}]}) as daemon:
-        until(path.exists)
-        path.unlink()
-        until(path.exists)
-        assert protocol.ask(str(path), {"show": "ports"})["ports"] == []
-        until(lambda: [each["text"] for each in daemon.events.rows()] == [f"{path} was removed, and was made again"])
-        path.unlink()
-        with running(path, {"port": [{"name": "b", "addresses": ["10.0.0.1"]}]}) as other:  # it was faster, or is refused
-            until(lambda: len(daemon.events.rows()) == 2)
-            assert "is listening there" in daemon.events.rows()[-1]["text"]
-            other.over.set()
-        until(lambda: path.exists() and len(daemon.events.rows()) == 3)
-    assert not path.exists()
-
-
 def test_a_specification_without_end_is_refused(capsys):
     assert main(["vswitch", "up", "--check", "/dev/zero"]) == 2
     assert "is not a regular file" in capsys.readouterr().err

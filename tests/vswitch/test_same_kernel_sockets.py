@@ -13,7 +13,7 @@ from test_same_kernel import FRAME, delete, kernel, packets, says, set_up, tap  
 from penstock_net.vswitch import world
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon import protocol
-from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux import netns, unix_socket
 from penstock_net.vswitch.linux.monitor import Monitor
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -55,6 +55,19 @@ def test_who_listens_and_who_does_not(path):
             assert says(late.connect, path) == "ECONNREFUSED"
         world.os.unlink(path)
         assert says(world.os.lstat, path) == "ENOENT"
+
+
+def test_a_socket_of_another_name(path):
+    """As `unix_socket.listen` has it: it listens by the time that it has its name."""
+    with world.socket.socket(socket.AF_UNIX) as listener, world.socket.socket(socket.AF_UNIX) as client:
+        number = unix_socket.listen(listener, path, 1)
+        file = world.os.lstat(path)
+        assert number == (file.st_dev, file.st_ino)
+        assert says(world.os.replace, path + "1", path) == "ENOENT"
+        world.os.replace(path, path + "1")
+        assert says(client.connect, path) == "ENOENT"
+        assert says(client.connect, path + "1") is None
+        world.os.unlink(path + "1")
 
 
 def test_a_full_backlog(path):

@@ -42,6 +42,7 @@ mount --bind /dev/null /run/dev/null
 mount --rbind /run/dev /dev
 exec {UDEVD} --resolve-names=never
 """
+KOBJECT_UEVENT = 15  # the protocol of netlink by which the kernel tells of devices
 SET, RANDOM = "3", "1"  # kinds of Ethernet addresses
 
 
@@ -50,11 +51,22 @@ def udev(space):
     """systemd-udevd of a namespace; a path of files as it sees them."""
     program = space.start("unshare", "--mount", "sh", "-c", START)
     seen = Path(f"/proc/{program.pid}/root")
-    until(lambda: (seen / "run/udev/control").exists() or program.poll() is not None)
+    until(lambda: program.poll() is not None or hears_the_kernel(program.pid), "systemd-udevd has begun")
     if program.poll() is not None:
         pytest.skip(f"systemd-udevd does not start here: {program.stdout.read().strip()[:200]}")
     assert {each.name for each in (seen / "sys/class/net").iterdir()} == {"lo"}, "it sees no interface of the host"
     yield program.pid, seen
+
+
+def hears_the_kernel(pid):
+    """Whether a process of that network namespace gets events of the kernel.
+
+    udevd makes its control socket before that, and interfaces that are made between the two it never deals with.
+    """
+    with contextlib.suppress(OSError):  # it has ended
+        rows = [line.split() for line in Path(f"/proc/{pid}/net/netlink").read_text().splitlines()[1:]]
+        return any(int(row[1]) == KOBJECT_UEVENT and int(row[3], 16) & 1 for row in rows)
+    return False
 
 
 def of(seen, device, what):

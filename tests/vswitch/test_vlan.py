@@ -8,9 +8,11 @@ from frames import udp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock_net.cli._ports import port_table
 from penstock_net.errors import SpecError
 from penstock_net.vswitch.attach.devices import Device, validate_device, vlans_of
 from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.daemon.config import validate_port
 from penstock_net.vswitch.dataplane.driver import attach_device
 from penstock_net.vswitch.dataplane.switch import Switch
 from penstock_net.vswitch.ports.base import Clock
@@ -221,3 +223,17 @@ def test_what_a_specification_says_of_vlans():
     device.vlans = [10]
     with pytest.raises(SpecError, match="one worker"):
         attach_device(several, "a", device, [])
+
+
+def test_a_trunk_is_a_list_of_numbers_on_the_command_line():
+    """Of `penstock vswitch port add`; it was a text."""
+    found = port_table("x", ["addresses=10.0.0.1", "kind=tap", "device=sw0", "trunk=10,20", "native=30"])
+    assert validate_port(found, "port")["trunk"] == [10, 20]
+    assert port_table("x", ["trunk=10"])["trunk"] == [10]
+    with pytest.raises(SpecError, match=r"port\.trunk = .x.: must be a whole number"):
+        validate_port(port_table("x", ["addresses=10.0.0.1", "kind=tap", "device=sw0", "trunk=10,x"]), "port")
+
+
+def test_a_secret_of_decimal_digits_is_a_text_on_the_command_line():
+    wire = ["addresses=10.0.0.1", "kind=udp", "local=192.0.2.1:7000", "peer=192.0.2.2:7000", f"secret={'12' * 16}"]
+    assert validate_port(port_table("x", wire), "port")["secret"] == "12" * 16

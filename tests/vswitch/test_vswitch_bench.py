@@ -126,6 +126,12 @@ def test_a_probe_counts_every_answer(words):
     assert 0 < found["p50"] <= found["p99"] <= found["p100"]
 
 
+def test_a_switch_is_up_when_it_says_so_and_not_when_a_port_is():
+    said = "2026-01-01 INFO port up: port a: device of kind tap\nup: s.sock, mode backdraft, ports a\n"
+    with ended(subprocess.Popen(["printf", "%s", said], stdout=subprocess.PIPE, text=True)) as program:
+        assert networks.wait_for(program, "up: ", starts=True) == "up: s.sock, mode backdraft, ports a\n"
+
+
 def test_a_request_without_an_answer_counts_with_its_age(monkeypatch):
     monkeypatch.setattr(traffic, "LINGER_S", 0.05)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

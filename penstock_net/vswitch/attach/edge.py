@@ -9,6 +9,8 @@ alarm, or an edge has something to do at a time.
 """
 
 import contextlib
+import heapq
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -50,6 +52,39 @@ class Rest:
     def end(self) -> None:
         if self.over:
             self.until = time.monotonic() + self.spent / self.share
+
+
+class Dues:
+    """When each edge has something to do: a thread that wakes deals with those whose time has come, however many there are."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, float] = {}  # time.monotonic(), by the descriptor of the alarm
+        self.heap: list[tuple[float, int]] = []  # also times that are not an edge's any longer
+
+    def set(self, fd: int, at: float) -> None:
+        """An edge is due at a time, and no more at the one that it had before."""
+        if self.at.get(fd, NEVER) == at:
+            return
+        self.at[fd] = at
+        if at != NEVER:
+            heapq.heappush(self.heap, (at, fd))
+
+    def take(self, now: float) -> list[int]:
+        """Those that are due; each is to be set again."""
+        found = []
+        while self.heap and self.heap[0][0] <= now:
+            at, fd = heapq.heappop(self.heap)
+            if self.at.get(fd) == at:
+                del self.at[fd]
+                found.append(fd)
+        return found
+
+    @property
+    def first(self) -> float:
+        """The time of the next one."""
+        while self.heap and self.at.get(self.heap[0][1]) != self.heap[0][0]:
+            heapq.heappop(self.heap)
+        return self.heap[0][0] if self.heap else NEVER
 
 
 class Edge:
@@ -262,10 +297,11 @@ class EdgeThreads:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.edges: dict[int, Edge] = {}  # by the descriptor of the alarm
+        self.edges: dict[int, Edge] = {}  # by the descriptor of the alarm; another one after each change
         self.epoll: select.epoll | None = None
         self.changed = -1  # an eventfd
         self.stirred = threading.Event()  # a step may be due earlier than before
+        self.pressed: deque[int] = deque()  # edges for whose flows it may be
 
     def add(self, edge: Edge) -> None:
         with self.lock:
@@ -276,7 +312,7 @@ class EdgeThreads:
                 looks, steps = (self.epoll, self.changed, self.stirred), (self.epoll, self.stirred)
                 threading.Thread(target=self._look, args=looks, name="edge", daemon=True).start()
                 threading.Thread(target=self._step, args=steps, name="edge rates", daemon=True).start()
-            self.edges[edge.table.alarm] = edge
+            self.edges = {**self.edges, edge.table.alarm: edge}
             self.epoll.register(edge.table.alarm, select.EPOLLIN)
             os.eventfd_write(self.changed, 1)
             self.stirred.set()
@@ -291,22 +327,22 @@ class EdgeThreads:
         """Stop serving an edge, without waiting."""
         with self.lock:
             if self.epoll is not None and edge.table.alarm in self.edges:
-                del self.edges[edge.table.alarm]
+                self.edges = {fd: each for fd, each in self.edges.items() if fd != edge.table.alarm}
                 self.epoll.unregister(edge.table.alarm)
                 os.eventfd_write(self.changed, 1)
                 if not self.edges:
                     self.epoll = None  # the threads end, and close it
                 self.stirred.set()  # neither keeps what it served
 
-    def _edges(self, epoll: select.epoll) -> list[tuple[int, Edge]] | None:
+    def _edges(self, epoll: select.epoll) -> dict[int, Edge] | None:
         """The edges to be served; None: the threads that have this set end."""
         with self.lock:
-            return list(self.edges.items()) if self.epoll is epoll else None
+            return self.edges if self.epoll is epoll else None
 
     def _look(self, epoll: select.epoll, changed: int, stirred: threading.Event) -> None:
         hasten_thread(0)
         timeout: float | None = None
-        looks = Rest(LOOKS)
+        looks, dues, known = Rest(LOOKS), Dues(), dict[int, Edge]()
         while True:
             ready = {fd for fd, _ in epoll.poll(timeout)}
             if changed in ready:
@@ -314,40 +350,56 @@ class EdgeThreads:
             edges = self._edges(epoll)
             if edges is None:
                 break
+            if edges is not known:
+                dues, known = Dues(), edges
+                for fd, edge in edges.items():
+                    dues.set(fd, edge.look_due(looks))
             now = time.monotonic()
             looks.begin(now)
-            for fd, edge in edges:
-                if fd in ready or edge.look_due(looks) <= now:
-                    edge.serve_sockets(fd in ready, looks)
-                    if edge.is_pressed:
-                        stirred.set()
+            for fd in ready.union(dues.take(now) if looks.over else ()) & edges.keys():
+                edge = edges[fd]
+                edge.serve_sockets(fd in ready, looks)
+                if edge.is_pressed:
+                    self.pressed.append(fd)
+                    stirred.set()
                 if edge.error:
                     self.remove(edge)
+                dues.set(fd, edge.look_due(looks))
             looks.end()
-            due = min((edge.look_due(looks) for _, edge in edges), default=NEVER)
-            timeout = None if due == NEVER else max(0.0, due - time.monotonic())
+            due = max(dues.first, looks.until)
+            timeout = None if dues.first == NEVER else max(0.0, due - time.monotonic())
         epoll.close()
         os.close(changed)
 
     def _step(self, epoll: select.epoll, stirred: threading.Event) -> None:
         timeout: float | None = None
-        steps = Rest(STEPS)
+        steps, dues, known = Rest(STEPS), Dues(), dict[int, Edge]()
         while True:
             stirred.wait(timeout)
             stirred.clear()
             edges = self._edges(epoll)
             if edges is None:
                 break
+            if edges is not known:
+                dues, known = Dues(), edges
+                for fd, edge in edges.items():
+                    dues.set(fd, edge.step_due(steps))
+            while self.pressed:
+                if (fd := self.pressed.popleft()) in edges:
+                    dues.set(fd, edges[fd].step_due(steps))
             now = time.monotonic()
             steps.begin(now)
-            for _, edge in edges:
+            for fd in dues.take(now):
+                edge = edges[fd]
                 if edge.step_due(steps) <= now:
                     edge.serve_rates(steps)
                 if edge.error:
                     self.remove(edge)
+                dues.set(fd, edge.step_due(steps))
             steps.end()
-            due = min((edge.step_due(steps) for _, edge in edges), default=NEVER)
-            timeout = None if due == NEVER else max(0.0, due - time.monotonic())
+            for fd in dues.take(steps.until):  # those of flows that hold much do not rest
+                dues.set(fd, edges[fd].step_due(steps))
+            timeout = None if dues.first == NEVER else max(0.0, dues.first - time.monotonic())
 
 
 THREADS = EdgeThreads()

@@ -66,12 +66,16 @@ class Network:
         return sum(row["lost"] for row in protocol.ask(self.path, {"show": "ports"})["ports"])
 
 
-def wait_for(program: "subprocess.Popen[str]", word: str) -> str:
-    """The first line of a program's output with this word.  PenstockError: the program has ended without one."""
+def wait_for(program: "subprocess.Popen[str]", word: str, *, starts: bool = False) -> str:
+    """The first line of a program's output with this word, or that starts with it.  PenstockError: the program has ended without.
+
+    A switch says "port up: ..." of each port before its queueing discipline is set, which loses what is sent at that moment;
+    "up: ..." is the line that says that it is ready.
+    """
     assert program.stdout
     said = []
     for line in program.stdout:
-        if word in line:
+        if line.startswith(word) if starts else word in line:
             return line
         said.append(line.strip())
     raise PenstockError(f"{' '.join(map(str, program.args[-4:]))} has ended: {'; '.join(said[-3:]) or 'no output'}")  # type: ignore[index]
@@ -97,7 +101,7 @@ def over_switch(names: Sequence[str]) -> Iterator[Network]:
         spec = Path(folder) / "switch.toml"
         spec.write_text("".join(lines))
         program = middle.start(*UP, str(spec))
-        wait_for(program, "up: ")
+        wait_for(program, "up: ", starts=True)
         network.pid = program.pid
         yield network
 

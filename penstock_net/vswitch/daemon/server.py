@@ -6,7 +6,6 @@ An application stays attached until its connection is closed or its process ends
 import collections
 import contextlib
 import logging
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from penstock_net.vswitch.daemon.page_server import PageServer
 from penstock_net.vswitch.daemon.systemd import Pulse, notify
 from penstock_net.vswitch.dataplane.driver import attach_device
 from penstock_net.vswitch.linux import scheduling
-from penstock_net.vswitch.linux.unix_socket import listener, socket_path
+from penstock_net.vswitch.linux.unix_socket import listen, listener, socket_path
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.memory.region import checked as validate_shape
 from penstock_net.vswitch.support import layouts
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 128  # of other users, without those that have attached
 MOST_OF_A_USER = 32
+BACKLOG = 64  # connections that wait to be accepted
 REQUEST_BYTES = 1 << 13  # of other users; a specification may be longer
 OWN_REQUEST_BYTES = 1 << 20
 ACCEPT_S = 0.2  # until the main thread sees to other things
@@ -123,15 +123,9 @@ class Daemon:
         except OSError:
             pass
         try:
-            self.listener.bind(self.path)
-            file = os.lstat(self.path)
-            self.identity = file.st_dev, file.st_ino
-            if self.group is not None:
-                os.chown(self.path, -1, self.group)
-                os.chmod(self.path, stat.S_IMODE(file.st_mode) | stat.S_IRGRP | stat.S_IWGRP)
+            self.identity = listen(self.listener, self.path, BACKLOG, self.group)
         except OSError as error:
             raise SpecError(f"cannot listen there ({error.strerror or error})", remedy=remedy, place=self.path) from None
-        self.listener.listen(64)
         self.listener.settimeout(ACCEPT_S)
 
     def _stay_reachable(self) -> None:

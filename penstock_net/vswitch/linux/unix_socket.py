@@ -37,3 +37,32 @@ def listener(path: str) -> Iterator[socket.socket | None]:
             yield probe
             return
         yield None
+
+
+def listen(listening: socket.socket, path: str, backlog: int, group: int | None = None) -> tuple[int, int]:
+    """Listen at a path, also for members of a group; the device and number of its file.
+
+    The file gets its name once somebody listens, so that whoever finds it is not refused.
+    """
+    folder, name = os.path.split(path)
+    hidden = os.path.join(folder, f"~{name[:-1]}")  # as long as the path, so that it is not too long for a socket
+    _remove(hidden)  # of a process that was killed just here
+    listening.bind(hidden)
+    try:
+        file = os.lstat(hidden)
+        if group is not None:
+            os.chown(hidden, -1, group)
+            os.chmod(hidden, stat.S_IMODE(file.st_mode) | stat.S_IRGRP | stat.S_IWGRP)
+        listening.listen(backlog)
+        os.replace(hidden, path)
+    except OSError:
+        _remove(hidden)
+        raise
+    return file.st_dev, file.st_ino
+
+
+def _remove(path: str) -> None:
+    """Remove a socket's file, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)

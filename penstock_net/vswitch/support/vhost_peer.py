@@ -231,8 +231,7 @@ def listen(path: str) -> socket.socket:
         raise SpecError("is a file, and no socket", path="vhost-user.path", value=path, remedy="choose another path") from None
     listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.bind(path)
-        listener.listen(1)
+        unix_socket.listen(listener, path, 1)
     except OSError as error:
         listener.close()
         rule = f"cannot listen there ({error.strerror})"

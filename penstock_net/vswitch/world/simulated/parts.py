@@ -101,6 +101,11 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             raise no_file(path)
         del world.paths[path]
 
+    def replace(path: Any, name: Any) -> None:
+        if path not in world.paths:
+            raise no_file(path)
+        world.paths[name] = world.paths.pop(path)
+
     def list_folder(path: Any) -> NoReturn:
         raise no_file(path)
 
@@ -164,6 +169,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             stat=status_of,
             lstat=status_of,
             unlink=unlink,
+            replace=replace,
             listdir=list_folder,
             path=posixpath,
             memfd_create=create_memory,
