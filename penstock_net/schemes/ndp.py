@@ -19,8 +19,8 @@ a header that came back counting for three, and NACKs for more than 30 % of the 
 each such answer a path is left out of one permutation more before it is tried again, with each other one of one less; in the
 code none is tried again.  With more than 64 paths none is left out.  As in the code, losses (3.2.3) count for no path.
 
-A timeout (of the hosts' RTO) is for answers and headers that found no room, and for what links lose.  If the flow has sent nothing
-for half of it, all packets without an answer are lost, and as many of them as the first window has are sent; answers pull the
+A timeout (of the hosts' RTO) is for answers and headers that found no room, and for what links lose.  If the flow has sent
+nothing for half of it, all packets without an answer are lost, and as many as the first window has are sent; answers pull the
 rest.  Else the first packet that is not acknowledged is sent.  The authors' code sends all whose own time has expired, at once.
 """
 
