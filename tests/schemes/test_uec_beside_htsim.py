@@ -82,8 +82,8 @@ def test_golden_of_1023_flows(control):
 
 
 # 2 MB from each host to another one, at random: another permutation than the simulator's, so that what is sent again differs by
-# half, and under oblivious spraying the largest time, too.  There, seeds 1, 2 and 3 have 214.2, 212.6 and 214.7 us, and 47, 56 and
-# 149 packets sent again; seed 13, which is below, 232.3 and 172.
+# half, and under oblivious spraying the largest time, too.  There, seeds 1, 2 and 3 have 214.2, 212.6 and 214.7 us, and 47, 56
+# and 149 packets sent again; seed 13, which is below, 232.3 and 172.
 PERMUTED = {
     ("mixed", "nscc"): ((193.2, 199.2, 200.9), 0),
     ("mixed", "rccc"): ((192.2, 197.6, 199.1), 7),
