@@ -19,13 +19,17 @@ a header that came back counting for three, and NACKs for more than 30 % of the 
 each such answer a path is left out of one permutation more before it is tried again, with each other one of one less; in the
 code none is tried again.  With more than 64 paths none is left out.  As in the code, losses (3.2.3) count for no path.
 
-Beyond the authors: a timeout (of the hosts' RTO) sends the first packet that is not acknowledged, since links may lose packets.
+A timeout (of the hosts' RTO) is for answers and headers that found no room, and for what links lose.  If the flow has sent
+nothing for half of it, all packets without an answer are lost, and as many as the first window has are sent; answers pull the
+rest.  Else the first packet that is not acknowledged is sent.  The authors' code sends all whose own time has expired, at once.
 """
 
 title = "NDP"
 packet_state = {"seq": "int64", "pull": "int64", "trimmed": "int8"}
 frame_state = {"pull": "int64"}
 flow_state = {
+    "out": "mask[32]",  # packets that were sent and not answered, by their number modulo RING
+    "sent_at": "time",  # the last of them
     "missing": "mask[32]",  # packets to be sent again, by their number modulo RING; count: how many
     "count": "int64",
     "again": "int16[128]",  # the first of them, in the order in which they are sent: a ring
@@ -61,7 +65,12 @@ parameters = {
     "depth": (
         "int32 1..100000",
         8,
-        "packets in a queue of data, the one being sent included; headers have as many bytes (section 3.1)",
+        "packets in a queue of data, the one being sent included (section 3.1)",
+    ),
+    "headers": (
+        "int32 0..1000000",
+        0,
+        "headers of 64 B in a queue of them (section 3.2.4: 1125 beside eight packets of 9 KB); 0 = as many bytes as of data",
     ),
     "weight": ("int32 1..1000000", 10, "headers sent for each data packet (section 3.1)"),
     "pull_gap": ("float64 0.1..10", 1.0, "time between two pulls in those of a full packet"),
@@ -71,6 +80,7 @@ presets = {"default": {"host.ack_priority": "data"}}
 scheme_state = {
     "window": "int64",
     "limit": "int64",
+    "most": "int64",
     "up": "int64[8]",
     "stride": "int64[8]",
     "paths": "int64",
@@ -96,6 +106,7 @@ ENOUGH = 100  # answers
 def set_up(ndp):
     ndp.window = ndp.iw if ndp.iw > 0 else packets_of(ndp.at.world.bdp, ndp.at.world.quantum) + 1
     ndp.limit = ndp.depth * ndp.at.world.quantum
+    ndp.most = ndp.headers * CONTROL_SIZE if ndp.headers > 0 else ndp.limit
     ndp.paths = 1
 
 
@@ -203,8 +214,8 @@ def admit(ndp, node, port, pkt):
             return ADMITTED
         if data.length > 0 and draw(node, RANDOM_QUEUE) & 1:
             exchange_with_tail(node, port, data, pkt)
-        return TRIM if headers.bytes + CONTROL_SIZE <= ndp.limit else RETURN
-    if headers.bytes + pkt.size <= ndp.limit:
+        return TRIM if headers.bytes + CONTROL_SIZE <= ndp.most else RETURN
+    if headers.bytes + pkt.size <= ndp.most:
         return ADMITTED
     if pkt.kind == DATA and not pkt.flags & RETURNED:
         return RETURN
@@ -327,12 +338,16 @@ def on_send(ndp, node, flow, pkt):
     carried.pull = 0
     carried.trimmed = 0
     pkt.hash = next_path(ndp, node, flow)
+    mine = my_flow(ndp, flow)
+    set_bit(mine.out, pkt.seq // ndp.at.world.mtu % RING)
+    mine.sent_at = node.now
 
 
 def on_ack(ndp, node, flow, pkt):
     mine = my_flow(ndp, flow)
     carried = my_packet(ndp, pkt)
     clear_acknowledged(ndp, flow)
+    clear_bit(mine.out, carried.seq // ndp.at.world.mtu % RING)
     note_answer(ndp, flow, 1 - carried.trimmed)
     if ndp.scored:
         count_answer(ndp, flow, ~pkt.hash, 1 - carried.trimmed, carried.trimmed)
@@ -353,6 +368,7 @@ def on_control(ndp, node, port, pkt):
 
 def on_return(ndp, node, flow, pkt):
     mine = my_flow(ndp, flow)
+    clear_bit(mine.out, pkt.seq // ndp.at.world.mtu % RING)
     note_answer(ndp, flow, 0)
     if ndp.scored:
         count_answer(ndp, flow, pkt.hash, 0, 3)
@@ -364,10 +380,17 @@ def on_return(ndp, node, flow, pkt):
 
 
 def on_timeout(ndp, node, flow):
-    """A packet, or the pull that would have sent one, was lost."""
+    """Packets, answers, or the pulls that would have sent some, were lost."""
+    mine = my_flow(ndp, flow)
+    mtu = ndp.at.world.mtu
     if flow.sent > flow.acked:
         add_missing(ndp, flow, flow.acked, True)
-    my_flow(ndp, flow).spare += 1
+        if node.now - mine.sent_at >= ndp.at.world.rto // 2:
+            for number in range(flow.acked // mtu + 1, packets_of(flow.sent, mtu)):
+                if has_bit(mine.out, number % RING):
+                    clear_bit(mine.out, number % RING)
+                    add_missing(ndp, flow, number * mtu, False)
+    mine.spare = max(mine.spare, min(mine.count - flow.resend, ndp.window), 1)
     use_pulls(ndp, flow)
     try_send(node, flow)
 

@@ -342,7 +342,7 @@ GOLDEN = {
     "ideal_fq": "cea5570546ec7272",
     "ideal_fq 3 queues": "dc31fc878324747c",
     "ndp": "ecf66539f0edfd63",
-    "ndp lossy": "812256a7f10c7cf5",
+    "ndp lossy": "72cae41920a17a99",
     "ndp:default": "715463ba804dbd75",
     "pfc": "8bf7b35e32d33a75",
     "pfc lossy": "b39fc6cc9e1a8c1d",
