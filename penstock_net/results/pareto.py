@@ -12,8 +12,9 @@ Student's t. A difference is real if that interval does not contain "equal".
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -57,16 +58,32 @@ class Pareto:
     statistics  that count, less is better
     points      a row per point: parameters, scheme, seeds, the mean of each statistic, front ("front", "beaten", "open"), by (the
                 point that is better; null on the front), in_what (statistics in which that is so beyond chance)
-    pairs       a row per two points and statistic: a, b (names of points), statistic, ratio of a to b, low, high, real, seeds
     names       of the points
     shown       the means with their intervals as texts, a column per statistic
     """
 
     statistics: tuple[str, ...]
     points: pl.DataFrame
-    pairs: pl.DataFrame
     names: tuple[str, ...]
     shown: pl.DataFrame
+    compared: "Compared" = field(repr=False)
+
+    @cached_property
+    def pairs(self) -> pl.DataFrame:
+        """A row per two points and statistic: a, b (names of points), statistic, ratio of a to b, low, high, real, seeds."""
+        number = range(len(self.names))
+        rows = [
+            (self.names[i], self.names[j], name, *self.compared.of(i, j, name))
+            for i in number
+            for j in number[i + 1 :]
+            for name in self.statistics
+        ]
+        schema: dict[str, Any] = {
+            **dict.fromkeys(("a", "b", "statistic"), pl.String),
+            **dict.fromkeys(("ratio", "low", "high"), pl.Float64),
+            **dict.fromkeys(("real", "seeds"), pl.Int64),
+        }
+        return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
 
     def table(self, form: str = "text") -> str:
         """The points as a table: "text", "latex", "csv" or "markdown"."""
@@ -91,19 +108,37 @@ class Pareto:
             return ""
         if i == best or self.points[name][i] == self.points[name][best]:
             return " *"
-        return "" if self.difference(self.names[i], self.names[best], name).real else " ~"
+        return "" if self.compared.real(i, best, name) else " ~"
 
     def difference(self, a: str, b: str, name: str) -> Difference:
         """Two points in a statistic.  SpecError: no such points or statistic."""
-        for first, second, sign in ((a, b, 1), (b, a, -1)):
-            found = self.pairs.filter(pl.col("a") == first, pl.col("b") == second, pl.col("statistic") == name)
-            if found.height:
-                row = found.row(0, named=True)
-                ratio, low, high = (math.nan if row[key] is None else row[key] for key in ("ratio", "low", "high"))
-                if sign < 0:
-                    ratio, low, high = 1 / ratio, 1 / high, 1 / low
-                return Difference(ratio, low, high, sign * row["real"], row["seeds"])
-        raise SpecError("are no two points of the front", path="pareto", value=f"{a}, {b}, {name}")
+        if a == b or not {a, b} <= set(self.names) or name not in self.statistics:
+            raise SpecError("are no two points of the front", path="pareto", value=f"{a}, {b}, {name}")
+        return self.compared.of(self.names.index(a), self.names.index(b), name)
+
+
+class Compared:
+    """The points of a sweep, two of which are compared when somebody asks.
+
+    values  of each point: its values by seed, by statistic
+    """
+
+    def __init__(self, values: list[dict[str, dict[Any, Any]]]) -> None:
+        self.values = values
+        self.known: dict[tuple[int, int, str], Difference] = {}
+
+    def real(self, i: int, j: int, name: str) -> int:
+        """`Difference.real` of point i against point j."""
+        return self.of(i, j, name).real if i < j else -self.of(j, i, name).real
+
+    def of(self, i: int, j: int, name: str) -> Difference:
+        """Point i against point j."""
+        if i > j:
+            found = self.of(j, i, name)
+            return found._replace(ratio=1 / found.ratio, low=1 / found.high, high=1 / found.low, real=-found.real)
+        if (i, j, name) not in self.known:
+            self.known[i, j, name] = compare(self.values[i][name], self.values[j][name])
+        return self.known[i, j, name]
 
 
 def pareto(sweep: "Sweep", given: Sequence[str | statistic.Read]) -> Pareto:
@@ -116,16 +151,12 @@ def pareto(sweep: "Sweep", given: Sequence[str | statistic.Read]) -> Pareto:
         raise SpecError("the sweep has one point only", path="pareto", remedy="vary a parameter or the scheme")
     labels = _labels([part.select(keys).row(0) for part in parts], whole, keys)
     values = [{name: dict(zip(part["seed"], part[name])) for name in names} for part in parts]
-    compared = {
-        (i, j, name): compare(values[i][name], values[j][name])
-        for i in range(len(parts))
-        for j in range(i + 1, len(parts))
-        for name in names
-    }
+    compared = Compared(values)
     means = [{name: _mean(list(by_seed[name].values())) for name in names} for by_seed in values]
+    ahead = front_of([tuple(mean.values()) for mean in means])
     rows = []
     for i, part in enumerate(parts):
-        by, what = _better(i, means, compared, names)
+        by, what = (None, []) if i in ahead else _better(i, means, compared, names)
         front = "front" if by is None else "beaten" if what else "open"
         rows.append(
             {
@@ -145,20 +176,11 @@ def pareto(sweep: "Sweep", given: Sequence[str | statistic.Read]) -> Pareto:
         "by": pl.String,
         "in_what": pl.List(pl.String),
     }
-    pairs = pl.DataFrame(
-        [(labels[i], labels[j], name, *found) for (i, j, name), found in compared.items()],
-        schema={
-            **dict.fromkeys(("a", "b", "statistic"), pl.String),
-            **dict.fromkeys(("ratio", "low", "high"), pl.Float64),
-            **dict.fromkeys(("real", "seeds"), pl.Int64),
-        },
-        orient="row",
-    ).fill_nan(None)
     shown = {
         name: [cells.mean(name, row) for row in whole.over_seeds(name).select("mean", "low", "high").iter_rows(named=True)]
         for name in names
     }
-    return Pareto(names, pl.DataFrame(rows, schema=schema, orient="row"), pairs, tuple(labels), pl.DataFrame(shown))
+    return Pareto(names, pl.DataFrame(rows, schema=schema, orient="row"), tuple(labels), pl.DataFrame(shown), compared)
 
 
 def compare(a: dict[Any, Any], b: dict[Any, Any]) -> Difference:
@@ -181,24 +203,45 @@ def _mean(values: list[Any]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
+def front_of(means: Sequence[tuple[float | None, ...]]) -> set[int]:
+    """The points that no other one dominates.  In the order of their means a point can be dominated by those before it only, and
+    then by one of them that is on the front."""
+    known = [tuple(math.inf if mean is None else mean for mean in point) for point in means]
+    front = {i for i, point in enumerate(known) if any(map(math.isnan, point))}  # neither better nor worse than any
+    worth: list[tuple[float, ...]] = []  # different ones; of two statistics only the last can dominate what follows
+    for i in sorted(set(range(len(known))) - front, key=known.__getitem__):
+        if worth and known[i] == worth[-1]:
+            front.add(i)
+        elif not any(_no_worse(point, known[i]) for point in (worth[-1:] if len(known[i]) <= 2 else worth)):
+            front.add(i)
+            worth.append(known[i])
+    return front
+
+
 def _better(
-    i: int, means: list[dict[str, float | None]], compared: dict[tuple[int, int, str], Difference], names: Sequence[str]
+    i: int, means: list[dict[str, float | None]], compared: Compared, names: Sequence[str]
 ) -> tuple[int | None, list[str]]:
     """The point that has no worse means, and where it is better beyond chance: of several the one that is so in most."""
     best: tuple[int | None, list[str]] = (None, [])
     for j in range(len(means)):
         if j == i or not dominates(means[j], means[i]):
             continue
-        real = [name for name in names if (compared[i, j, name].real if i < j else -compared[j, i, name].real) > 0]
+        real = [name for name in names if compared.real(i, j, name) > 0]
         if best[0] is None or len(real) > len(best[1]):
             best = j, real
+        if len(real) == len(names):  # none can be so in more
+            break
     return best
 
 
 def dominates(a: dict[str, float | None], b: dict[str, float | None]) -> bool:
     """Whether `a` is at least as good in all and better in one; a value that is missing is worse than any."""
-    found = [(math.inf if a[name] is None else a[name], math.inf if b[name] is None else b[name]) for name in a]
-    return all(x <= y for x, y in found) and any(x < y for x, y in found)  # type: ignore[operator]
+    first, second = (tuple(math.inf if value is None else value for value in point.values()) for point in (a, b))
+    return first != second and _no_worse(first, second)
+
+
+def _no_worse(a: Iterable[float], b: Iterable[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b))
 
 
 def _labels(rows: list[tuple[Any, ...]], sweep: "Sweep", keys: Sequence[str]) -> list[str]:

@@ -127,7 +127,7 @@ def meanings(composition: Composition, *, records: bool) -> dict[str, str]:
 
 
 def _names(fields: list[Inside], numbers: np.ndarray) -> pl.Series:
-    return pl.Series([field.name for field in fields], dtype=pl.String).gather(numbers)
+    return pl.Series([field.name for field in fields], dtype=pl.String)[numbers.astype(np.int64)]
 
 
 def _known(numbers: np.ndarray) -> pl.Series:

@@ -26,7 +26,7 @@ from penstock_net.inputs import (
     unknown_key,
     whole,
 )
-from penstock_net.topology import graphml, graphs, simulators
+from penstock_net.topology import graphs, simulators
 from penstock_net.topology.attributes import Unread, meaning
 from penstock_net.topology.cutthrough import HEADER
 from penstock_net.topology.graph import MAX_HOSTS, Topology, make_links
@@ -34,8 +34,16 @@ from penstock_net.topology.parts import LINK_KEYS, Link, Node, Parts
 from penstock_net.units import parse_size, ps_per_byte
 
 HOST_NAMES = ("gpu", "h", "host", "server")
+
+
+def _read_graphml(path: str, text: str, unread: Unread) -> Parts:
+    from penstock_net.topology import graphml  # and an XML parser
+
+    return graphml.read(path, text, unread)
+
+
 READERS: dict[str, Callable[[str, str, Unread], Parts]] = {
-    "graphml": graphml.read,
+    "graphml": _read_graphml,
     "gml": graphs.read_gml,
     "json_graph": graphs.read_json,
     "hpcc_topology": simulators.read_hpcc,

@@ -40,6 +40,7 @@ class Stage:
     work    of a size: makes what the stage needs, and returns the stage, which is counted
     sizes   the smallest of three, and the factor between them
     most    counts that may grow faster than by LIMIT, with the exponent that they may have; `because`: why
+    output  the size of what the work returns: if given, counts are to grow with it, not with the size
     """
 
     name: str
@@ -47,6 +48,7 @@ class Stage:
     sizes: tuple[int, int]
     most: dict[str, float] = field(default_factory=dict)
     because: str = ""
+    output: Callable[[Any], int] | None = None
 
 
 def three(sizes: tuple[int, int]) -> list[int]:
@@ -54,33 +56,40 @@ def three(sizes: tuple[int, int]) -> list[int]:
     return [smallest * factor**i for i in range(3)]
 
 
-def exponent(name: str, counts: list[int], factor: int) -> float:
+def exponent(name: str, counts: list[int], sizes: list[int]) -> float:
     """Of the size, in what a count grows by: of its two differences, so without what does not grow. Memory is not the sum of its
     parts, but the largest: of its two largest sizes."""
     little = 1 if name == "written" else max(1, NOISE * counts[0])
     small, large = counts[1:] if name == "bytes" else np.maximum(np.diff(counts), little)
-    return math.log(large / small) / math.log(factor)
+    less, more = sizes[1:] if name == "bytes" else np.diff(sizes)
+    return math.log(large / small) / math.log(more / less)
 
 
 def counts(stage: Stage) -> dict[str, list[int]]:
     """Of each counter, at the three sizes."""
     stage.work(stage.sizes[0])()  # imports, and what is made once
-    found = [count(stage.work(size)) for size in three(stage.sizes)]
+    found = [count(stage.work(size), stage.output) for size in three(stage.sizes)]
     return {name: [each[name] for each in found] for name in found[0]}
+
+
+def sizes(stage: Stage, found: dict[str, list[int]]) -> list[int]:
+    """What counts are to grow with."""
+    return found["output"] if stage.output else three(stage.sizes)
 
 
 def judge(stage: Stage, found: dict[str, list[int]]) -> None:
     """AssertionError: a count grows faster than it may."""
+    against = sizes(stage, found)
     for name, each in found.items():
-        grows, most = exponent(name, each, stage.sizes[1]), stage.most.get(name, LIMIT)
-        assert grows <= most, f"{stage.name}: {each} {name} at {three(stage.sizes)}, exponent {grows:.2f}, may be {most}"
+        grows, most = exponent(name, each, against), stage.most.get(name, LIMIT)
+        assert grows <= most, f"{stage.name}: {each} {name} at {against}, exponent {grows:.2f}, may be {most}"
 
 
 def check(stage: Stage) -> None:
     """As `judge`.  Memory that is too much is measured again: a table of the interpreter that happens to be full, such as that of
     all modules, is made anew once."""
     found = counts(stage)
-    if exponent("bytes", found["bytes"], stage.sizes[1]) > stage.most.get("bytes", LIMIT):
+    if exponent("bytes", found["bytes"], sizes(stage, found)) > stage.most.get("bytes", LIMIT):
         found["bytes"] = [min(both) for both in zip(found["bytes"], counts(stage)["bytes"])]
     judge(stage, found)
 
@@ -97,7 +106,7 @@ WHOLE = {  # methods that look at every item, whatever they are given
 PARTS = {"__array__", "fill", "item", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view"}  # of arrays: that do not
 
 
-def count(work: Work) -> Counter[str]:
+def count(work: Work, output: Callable[[Any], int] | None = None) -> Counter[str]:
     """Every count of one run of a stage."""
     found: Counter[str] = Counter()
 
@@ -116,6 +125,8 @@ def count(work: Work) -> Counter[str]:
             sys.setprofile(profiling)
             found["bytes"] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
+    if output:
+        found["output"] = output(own)
     return found + own if isinstance(own, Counter) else found
 
 

@@ -141,8 +141,13 @@ def backpressure(switches: int) -> Work:
 
 
 def symmetric(tors: int) -> Work:
-    topo = leaf_spine(tors)
-    return lambda: Backpressure.of(topo, symmetric=True).cycles
+    topo = ps.leaf_spine(hosts=tors, tors=tors, spines=4)
+    return lambda: Backpressure.of(topo, symmetric=True)
+
+
+def cycles_of_symmetric(tors: int) -> Work:
+    graph = Backpressure.of(leaf_spine(tors), symmetric=True)
+    return lambda: (graph.edges, graph.cycles)
 
 
 def cycles(switches: int) -> Work:
@@ -429,7 +434,6 @@ def turns_of_kernels(count: int) -> Work:
 
 
 PAIRS = "a table has an entry for each pair of switches, a bit or a number"
-TABLES = {"bytes": 2.3, "items": 2}
 
 CUBE = {"lines": 3, "items": 3, "bytes": 3}
 
@@ -444,27 +448,28 @@ STAGES = [
     Stage("GraphML", graphml, (12, 3)),
     Stage("topology of the HPCC simulator", hpcc_topology, (24, 3)),
     Stage("topology of htsim", htsim_topology, (24, 3)),
-    Stage("routes of a network without structure", routes, (40, 2), TABLES, PAIRS),
-    Stage("its base RTT", base_rtt, (40, 2), TABLES, PAIRS),
+    Stage("routes of a network without structure", routes, (40, 2), {"items": 1.75, "bytes": 1.6}, PAIRS),
+    Stage("its base RTT", base_rtt, (40, 2), {"items": 1.75, "bytes": 1.7}, PAIRS),
     Stage(
         "loads that flows offer to it, by switches",
         offered_load,
         (40, 2),
-        TABLES | {"lines": 1.3},
+        {"items": 2, "bytes": 1.8, "lines": 1.3},
         f"{PAIRS}; a line of code for each hop of the longest path",
     ),
     Stage("loads that flows offer to it, by flows", load_of_flows, (40, 3)),
-    Stage("the first failure of a link in it", first_failure, (40, 2), TABLES, PAIRS),
+    Stage("the first failure of a link in it", first_failure, (40, 2), {"items": 1.8, "bytes": 1.75}, PAIRS),
     Stage("ideal completion times of flows in it", ideal_times, (50, 3)),
-    Stage("ideal completion times where links differ", ideal_times_of_paths, (40, 2), TABLES, PAIRS),
-    Stage("explain --backpressure", backpressure, (40, 2), TABLES, PAIRS),
+    Stage("ideal completion times where links differ", ideal_times_of_paths, (40, 2), {"items": 1.5}, PAIRS),
+    Stage("explain --backpressure", backpressure, (40, 2), {"items": 1.75, "bytes": 2.05}, PAIRS),
     Stage(
         "explain --backpressure, symmetric",
         symmetric,
         (4, 2),
-        {"lines": 2.05, "bytes": 1.8},
-        "an egress towards a ToR may be paused because of any other one",
+        because="an egress towards a ToR may be paused because of any other one",
+        output=lambda graph: len(graph.edges),
     ),
+    Stage("explain --backpressure, cycles", cycles_of_symmetric, (4, 2), output=lambda found: len(found[0])),
     Stage("explain --backpressure, a cycle", cycles, (16, 2)),
     Stage("explain --backpressure, changes", graphs_over_time, (8, 2)),
     Stage("explain --headroom", headroom, (4, 2)),

@@ -321,7 +321,5 @@ STAGES = [
     Stage("table of a sweep, by seeds", table_by_seeds, (2, 2)),
     Stage("page of a sweep", page_of_sweep, (2, 2)),
     Stage("penstock plot against", plot_of_sweep, (2, 2)),
-    Stage(
-        "front of a sweep", front_of_sweep, (8, 2), {"rows": 2, "lines": 2, "bytes": 2}, "each point is compared with each other"
-    ),
+    Stage("front of a sweep", front_of_sweep, (8, 2)),
 ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import penstock_net as ps
 from penstock_net.errors import SpecError
 from penstock_net.results.intervals import log_interval, t_quantile
-from penstock_net.results.pareto import compare, dominates
+from penstock_net.results.pareto import compare, dominates, front_of
 from penstock_net.results.sweep import Sweep
 
 SEEDS = range(1, 7)
@@ -125,6 +125,22 @@ def test_the_front_is_what_nothing_dominates(points):
         worse = [other for other in points if other != mine and all(a <= b for a, b in zip(other, mine))]
         assert (state == "front") == (not worse), (i, points)
         assert not worse or state == "beaten"  # no seeds differ, so all is certain
+
+
+MEAN = st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf, math.nan, None])
+
+
+@given(st.integers(1, 3).flatmap(lambda count: st.lists(st.tuples(*[MEAN] * count), max_size=8)))
+def test_the_front_without_a_look_at_every_pair(points):
+    named = [dict(enumerate(point)) for point in points]
+    assert front_of(points) == {i for i, mine in enumerate(named) if not any(dominates(other, mine) for other in named)}
+
+
+def test_every_pair_can_be_looked_at():
+    front = swept({name: {"s": times(i + 1.0), "t": 1.0} for i, name in enumerate("abc")}).pareto("s", "t")
+    found = front.pairs.select("a", "b", "statistic", "ratio").rows()
+    assert [row[:3] for row in found] == [(a, b, name) for a, b in ("ab", "ac", "bc") for name in "st"]
+    assert [row[3] for row in found] == pytest.approx([1 / 2, 1, 1 / 3, 1, 2 / 3, 1])
 
 
 def test_a_value_that_is_missing_is_worse_than_any():
