@@ -29,6 +29,7 @@ COMPUTING = [
     "enum",
     "errno",
     "functools",
+    "heapq",
     "hashlib",
     "http",
     "ipaddress",
