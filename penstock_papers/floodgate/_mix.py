@@ -12,7 +12,7 @@ from penstock_papers.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, IDEAL, 
 from penstock_papers.style import GREEN, ORANGE, SKY
 
 TRIO = (DCQCN, FLOODGATE, IDEAL)
-# section 6, where the authors' simulator has 1/4 and 1 (docs/differences.md, floodgate-alpha)
+# section 6; see unknowns.toml and docs/differences.md, floodgate-alpha
 TEXT = Scheme("DCQCN, alpha = 2 (ours)", {**CONTROLS["DCQCN"], "pfc": {**setup.OF_CODE, **setup.PFC_TEXT}}, nth=1)
 STATISTICS = ("average", "99th percentile")
 COLOURS = dict(zip(VARIANTS, (ORANGE, GREEN, SKY)))

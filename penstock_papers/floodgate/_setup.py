@@ -1,9 +1,10 @@
 """Common set-up of the figures of Floodgate (CoNEXT 2021): the networks and traffic of section 6, the schemes, the statistics.
 
-The authors' public simulator (NASA-NJU/Floodgate-NS3, 5071599) goes before the text.
+The authors' public simulator (NASA-NJU/Floodgate-NS3, 5071599) goes before the text, but for PFC's thresholds and the buffer,
+which a calibration chooses.
 
-Network: leaf-spine, 160 hosts, 10 ToR and 4 core switches, 100 / 400 Gbit/s, 600 ns, 20 MiB per switch (BUFFER_SIZE of the
-configurations; 20 MB in the text); or a fat tree with k = 8, 100 Gbit/s everywhere (the authors' file). Packets of 1460 B
+Network: leaf-spine, 160 hosts, 10 ToR and 4 core switches, 100 / 400 Gbit/s, 600 ns, 20 MB per switch (section 6; in the
+simulator 20 MiB); or a fat tree with k = 8, 100 Gbit/s everywhere (the authors' file). Packets of 1460 B
 payload and 72 B of headers, as in the authors' simulator (38 of them preamble, gap, Ethernet); ACKs queue behind data.
 
 Traffic (incast mix): Poisson flows between racks at 80 % of the hosts' links, and 720 flows of 30 to 40 packets to one host
@@ -14,11 +15,11 @@ a longer run. Poisson flows begin 30 us after the first incast, as in the simula
 for Web Search, which has 14. The flows are the same for all schemes.
 
 Congestion control has a window, as section 6 says. DCQCN, TIMELY and HPCC have the parameters of the authors' configuration;
-their HPCC keeps a reference window for each hop. PFC is that of the code (scratch/third.cc, pfc_a_shift): an alpha of 1/4 at
-ports of the hosts' rate, 1/2 at twice and 1 at four times as fast ones, a headroom of 8 rate x delay and 4096 B for each port.
-"Dynamic PFC threshold is used and alpha = 2" (section 6) is shown beside it in figure 2 and table 2, (ours). Which of PFCS the
-paper's runs had is not known otherwise: the code was published after them. Table 2 can tell, Web Server's times at the three
-tiers.
+their HPCC keeps a reference window for each hop. PFC's thresholds, and with them the buffer, are known from three places that
+differ: section 6 ("alpha = 2"), the simulator (1/4 at ports of the hosts' rate, 1/2 at twice and 1 at four times as fast ones; a
+headroom of 8 rate x delay and 4096 B for each port), which was published after the paper, and table 2. Of the candidates of
+unknowns.toml, 1 at every port and 20 MB come nearest to its three times of Web Server. The text's alpha is shown beside it in
+figure 2 and table 2, (ours).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from penstock_papers import ages, frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.style import BLACK, DASHES, GREEN, ORANGE, SKY, family, look
 
+BUFFER = "20MB"
 FABRIC = {
     "kind": "leaf_spine",
     "hosts": 160,
@@ -39,9 +41,9 @@ FABRIC = {
     "rate": "100Gbps",
     "uplink_rate": "400Gbps",
     "delay": "600ns",
-    "buffer": "20MiB",
+    "buffer": BUFFER,
 }
-FAT_TREE = {"kind": "fat_tree", "k": 8, "rate": "100Gbps", "delay": "600ns", "buffer": "20MiB"}
+FAT_TREE = {"kind": "fat_tree", "k": 8, "rate": "100Gbps", "delay": "600ns", "buffer": BUFFER}
 PACKETS = {"mtu": 1460, "header": 72, "ack": 84, "ack_priority": "data"}
 PER_RACK = 16
 RECEIVERS = list(range(0, 160, PER_RACK))
@@ -56,15 +58,8 @@ SEEDS = {"paper": 5}  # where the paper averages: "we run experiments ten times"
 LONG_SEEDS = {"paper": 3}  # the same with nine schemes, or a network of its own, for Web Search, whose runs take minutes
 SAMPLE = "10us"
 OF_CODE: dict[str, Any] = {"headroom": 8, "reserve": 4096}
-BY_RATE = {"alpha": 0.25, "rates": ["20Gbps", "200Gbps", "400Gbps"], "rate_alpha": [0.5, 0.5, 1.0]}  # hosts have 10 or 100
-PFC = {**BY_RATE, **OF_CODE}
+PFC = {"alpha": 1, **OF_CODE}  # the calibration's
 PFC_TEXT = {"alpha": 2}
-# candidates of what the paper's runs had, by name: [scheme.pfc], and the buffer of a switch
-PFCS: dict[str, tuple[dict[str, Any], str]] = {
-    f"{name}, {buffer}": ({**alpha, **OF_CODE}, buffer)
-    for name, alpha in (("alpha 1/4 and 1 by rate", BY_RATE), ("alpha 1", {"alpha": 1}), ("alpha 2", {"alpha": 2}))
-    for buffer in ("20MiB", "20MB")
-}
 CONTROLS: dict[str, dict[str, Any]] = {
     "DCQCN": {"name": "dcqcn:config", "dcqcn": {"window": True}, "pfc": PFC},
     "TIMELY": {"name": "timely:floodgate", "pfc": PFC},

@@ -31,7 +31,7 @@ TESTBED = {
     "rate": "10Gbps",
     "uplink_rate": "20Gbps",
     "delay": "4.062us",
-    "buffer": "20MiB",
+    "buffer": setup.BUFFER,
 }
 SHOWN = (DCQCN, FLOODGATE)
 DURATION = {"quick": "20ms", "paper": "200ms"}

@@ -15,6 +15,7 @@ from penstock_papers.floodgate import fig08, fig09, fig11, fig20, fig22, table2
 from penstock_papers.floodgate._mix import STATISTICS, TEXT, TRIO
 from penstock_papers.floodgate._setup import DCQCN, FLOODGATE, HOPS, WORKLOADS
 from penstock_papers.registry import SCALES
+from penstock_papers.unknowns import of_paper
 
 MIX = ("fig02", "fig08", "fig09", "fig10", "table2", "fig11", "fig21", "fig22", "fig23")
 SMALL = {**setup.FABRIC, "hosts": 32, "tors": 2, "spines": 2}
@@ -70,7 +71,7 @@ def test_the_figures_share_their_runs():
     assert all(len(keys[id] - keys["fig08"]) == (id == "table2") for id in keys) and len(keys["fig08"]) == 36
 
 
-def test_pfc_is_that_of_the_authors_simulator():
+def test_pfc_by_rate_is_that_of_the_authors_simulator_and_the_figures_show_what_was_chosen():
     """Its third.cc: a shift of 2, one less for each doubling of the hosts' rate; 8 rate x delay of headroom, BUFFER_SIZE 20."""
 
     def shift(rate, nic):
@@ -79,12 +80,19 @@ def test_pfc_is_that_of_the_authors_simulator():
             found, rate = found - 1, rate // 2
         return found
 
-    at = dict(zip(setup.PFC["rates"], setup.PFC["rate_alpha"]))
+    (unknown,) = (each for each in of_paper("floodgate") if each.name == "pfc-alpha")
+    candidates = {name: {patch.at: dict(patch.keys) for patch in each.patches} for name, each in unknown.candidates.items()}
+    by_rate = candidates["by rate, 20 MiB"]["scheme.pfc"]
+    at = dict(zip(by_rate["rates"], by_rate["rate_alpha"]))
     for nic, rates in ((100, (100, 200, 400)), (10, (10, 20))):
         for rate in rates:
-            assert at.get(f"{rate}Gbps", setup.PFC["alpha"]) == 2.0 ** -shift(rate, nic)
-    assert (setup.PFC["headroom"], setup.PFC["reserve"], setup.FABRIC["buffer"]) == (8, 4096, "20MiB")
-    assert len(setup.PFCS) == 6 and next(iter(setup.PFCS.values())) == (setup.PFC, "20MiB")
+            assert at.get(f"{rate}Gbps", by_rate["alpha"]) == 2.0 ** -shift(rate, nic)
+    assert len(candidates) == 6 and all(
+        (c["scheme.pfc"]["headroom"], c["scheme.pfc"]["reserve"]) == (8, 4096) for c in candidates.values()
+    )
+    chosen = candidates[unknown.chosen]
+    assert {key: value for key, value in chosen["scheme.pfc"].items() if value} == setup.PFC
+    assert chosen["topology"]["buffer"] == setup.FABRIC["buffer"] == setup.FAT_TREE["buffer"]
     assert all(one["pfc"] is setup.PFC for one in setup.CONTROLS.values())
 
 
