@@ -64,6 +64,12 @@ def test_changes_are_shown_while_a_port_is_removed():
     assert not found.failure, found
 
 
+def test_the_table_of_mounts_is_watched_only_as_long_as_a_port_is_in_a_namespace():
+    """Its descriptor stayed open when the only port in a namespace was removed."""
+    found = simulate(1, steps=[Step(5 * MS, "add", "v")], settings={**SETTINGS, "netns": {"v": "left"}})
+    assert not found.failure, found
+
+
 # ---- Mistakes that are put back ----
 
 

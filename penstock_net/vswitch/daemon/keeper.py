@@ -111,6 +111,10 @@ class Keeper:
                 if is_there:
                     each.device.give_back()
                 self._leave_namespace(each)
+            if self.mounts and not any(each.where is not None for each in self.kept):
+                self.epoll.unregister(self.mounts)
+                self.mounts.close()
+                self.mounts = None
 
     def close(self) -> None:
         self.over = True

@@ -19,6 +19,7 @@ from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import frames
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
+from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
 from penstock_net.vswitch.world.calls import table
 from penstock_net.vswitch.world.simulated.kernel import Simulated
@@ -32,6 +33,7 @@ SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes":
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 QUEUES = 64  # of a TAP
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
+OWN_SETTINGS = ("netns",)  # of a run, not of [switch]
 MOST_WAITS = 150_000  # of all threads in a run
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 
@@ -42,14 +44,6 @@ def number_of(name: str) -> int:
 
 def address_of(name: str, other: bool = False) -> str:
     return f"10.0.{int(other)}.{number_of(name) + 1}"
-
-
-def table_of(name: str) -> dict[str, Any]:
-    """A [[port]] of the specification."""
-    found: dict[str, Any] = {"name": name, "addresses": [address_of(name)]}
-    if name in TAPS:
-        found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
-    return found
 
 
 class App:
@@ -120,7 +114,9 @@ class Machine:
         self.world = Simulated(seed)
         self.world.tasks.most_waits = MOST_WAITS
         self.record = Record(lambda: self.world.now, list(PORTS))
-        self.settings = settings
+        self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
+        self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
+        self.places = Places(self, settings.get("netns", {}))
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
         self.lives: Counter[str] = Counter()
@@ -133,7 +129,8 @@ class Machine:
     def __enter__(self) -> "Machine":
         world.use(self.world)
         for name in TAPS:
-            self.world.space.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
+            self.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
+        self.places.begin()
         for name in PORTS:
             self.record.disturb(number_of(name), "not there")
         ready: list[bool] = []
@@ -168,8 +165,15 @@ class Machine:
         with contextlib.suppress(Exception):  # what is left of it stands still for ever
             self.world.wait(self.world.now + START_NS, lambda: self.task.ended)
 
+    def table_of(self, name: str) -> dict[str, Any]:
+        """A [[port]] of the specification."""
+        found: dict[str, Any] = {"name": name, "addresses": [address_of(name)]}
+        if name in TAPS:
+            found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+        return found | self.places.keys(name)
+
     def specification(self) -> dict[str, Any]:
-        return {"switch": {"socket": SOCKET, **self.settings}, "port": [table_of(name) for name in (*BASE, *self.extra)]}
+        return {"switch": {"socket": SOCKET, **self.settings}, "port": [self.table_of(name) for name in (*BASE, *self.extra)]}
 
     def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
         """Broken: it has not come within this time."""
@@ -207,7 +211,8 @@ class Machine:
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""
-        return self.world.space.named(f"tap-{name}")
+        space = self.places.of(name)
+        return space.named(f"tap-{name}") if space else None
 
     def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
         """Frames of a program at a TAP, as far as the kernel takes them."""
@@ -309,7 +314,8 @@ class Machine:
             return counts
 
         found: Counter[str] = self.call(look)
-        space = self.world.space
-        found["in rings of interfaces that are gone"] = space.purged + sum(link.purged for link in space)
-        found["in rings"] = sum(link.tap.ring.count() for link in space if link.tap)
+        spaces = self.world.spaces
+        purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
+        found["in rings of interfaces that are gone"] = spaces.purged + purged
+        found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
         return found

@@ -13,6 +13,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
+from penstock_net.vswitch.simulation import namespaces
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import APPS, BASE, END_NS, PORTS, SETTLE_NS, TAPS, Machine, number_of
@@ -59,7 +60,7 @@ def simulate(
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
     chosen = drawn if settings is None else settings
-    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
+    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000, chosen) if steps is None else list(steps)
     machine, failure, counts = Machine(seed, chosen), "", dict[str, int]()
     begin = machine.world.now
     with machine:
@@ -117,6 +118,7 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
 def _check(machine: Machine) -> None:
     machine.wait(0, lambda: True, "")
     machine.record.check()
+    machine.places.check()
     machine.check_counters()
 
 
@@ -135,6 +137,8 @@ def _answered(machine: Machine) -> None:
 def _quiet(machine: Machine) -> None:
     """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
     _answered(machine)
+    namespaces.mend(machine)
+    _until(machine, machine.places.settle_ns)
     machine.extra = []
     for name in ("d", "v", "w"):
         known.remove(machine, name)

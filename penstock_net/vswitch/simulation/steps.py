@@ -5,26 +5,17 @@ Any of them may be left out, so that a few can be found that break a law.
 
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from penstock_net.vswitch.simulation import namespaces
 from penstock_net.vswitch.simulation.laws import MS
-from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of, table_of
+from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of
+from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.netlink import Route
 
 SHOWN = ("ports", "losses", "events", "flows", "pauses", "counters", "balance", "settings", "changes", "detached")
+MORE = 0.3  # of the troubles are those of what a run has beyond applications and TAPs
 SIZES = (60, 60, 60, 200, 700, 1400)
-
-
-class Step(NamedTuple):
-    """Something that is done at a time, ns after the switch is up."""
-
-    at: int
-    what: str
-    to: str
-    numbers: tuple[Any, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.at / MS:9.3f} ms  {self.what} {self.to} {' '.join(map(str, self.numbers))}".rstrip()
 
 
 # ---- Traffic ----
@@ -96,7 +87,7 @@ def up(machine: Machine, name: str) -> None:
 def delete(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         machine.record.disturb(number_of(name), "deleted")
-        machine.world.space.delete(link)
+        link.space.delete(link)
 
 
 def new_mac(machine: Machine, name: str) -> None:
@@ -143,12 +134,14 @@ def undo(machine: Machine, name: str) -> None:
 def reload(machine: Machine, name: str, with_extra: bool) -> None:
     """The specification, perhaps with one port more; interfaces that were deleted are made again."""
     machine.extra = ["w"] if with_extra else []
+    machine.places.agreed()
     calm = _usual_addresses(machine)
     if not with_extra:
         machine.record.disturb(number_of("w"), "not there")
 
     def then(answer: Any) -> None:
         calm()
+        namespaces.loaded_again(machine)
         for tap in TAPS:
             if (link := machine.link(tap)) and link.tap:
                 if link.up:
@@ -176,13 +169,14 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
 
 def add(machine: Machine, name: str) -> None:
     at = number_of(name)
+    machine.places.agreed()
 
     def then(answer: Any) -> None:
         if isinstance(answer, dict) and name in TAPS:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)
 
-    machine.ask({"port_add": [table_of(name)]}, then)
+    machine.ask({"port_add": [machine.table_of(name)]}, then)
 
 
 def remove(machine: Machine, name: str, with_app: bool = True) -> None:
@@ -224,6 +218,7 @@ DO: dict[str, Callable[..., None]] = {
     "add": add,
     "remove": remove,
     "show": show,
+    **namespaces.DO,
 }
 
 
@@ -245,17 +240,18 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
         "th_net": 3 * over,
         "idle": draw.choice(("5ms", "100ms")),
         "workers": draw.choice((1, 1, 2)),
+        "netns": namespaces.draw_places(draw),
     }
 
 
-def draw_steps(draw: random.Random, until: int) -> list[Step]:
-    """Steps up to a time, in their order."""
+def draw_steps(draw: random.Random, until: int, settings: dict[str, Any]) -> list[Step]:
+    """Steps up to a time, in their order, of a run with these settings."""
     at, found, troubles = 0, [Step(0, "start", name) for name in APPS[:3]], draw.choice((0.1, 0.3, 0.6))
     while at < until:
         at += draw.randrange(1, 4 * MS)
         found += _some_traffic(draw, at)
         if draw.random() < troubles:
-            trouble = _some_trouble(draw, at)
+            trouble = _some_trouble(draw, at, settings)
             found += [*trouble, *_traffic_about(draw, trouble)]
     return sorted(found, key=lambda step: step.at)
 
@@ -272,7 +268,7 @@ def _some_traffic(draw: random.Random, at: int) -> list[Step]:
 def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
     """Frames to a port while something is wrong with it, and to another one from the same sender; and after that."""
     first, last = trouble[0].at, trouble[-1].at + draw.randrange(30 * MS)
-    name = next((step.to for step in trouble if step.to), draw.choice(BASE))
+    name = next((step.to for step in trouble if step.to in PORTS), draw.choice(BASE))
     other, third = draw.sample([each for each in BASE if each != name], 2)
     found = [Step(last, "send", name, (other, 4, 60)), Step(last, "send", other, (name, 4, 60))]
     if draw.random() < 0.5:
@@ -281,7 +277,7 @@ def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
     return found
 
 
-def _some_trouble(draw: random.Random, at: int) -> list[Step]:
+def _some_trouble(draw: random.Random, at: int, settings: dict[str, Any]) -> list[Step]:
     """Something is done, and often undone after a while."""
     app, tap, later = draw.choice(APPS), draw.choice(TAPS), at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS)))
     cases: list[list[Step]] = [
@@ -315,4 +311,5 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
             Step(later, "remove", "v"),
         ],
     ]
-    return draw.choice(cases)
+    more = namespaces.troubles(draw, at, settings.get("netns", {}))
+    return draw.choice(more if more and draw.random() < MORE else cases)

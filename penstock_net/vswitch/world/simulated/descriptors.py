@@ -4,6 +4,7 @@ import errno
 import os
 import select
 from collections.abc import Callable
+from typing import Any
 
 MOST_COUNTED = 2**64 - 2
 FIRST = 1 << 20  # the number of the first; those of the real kernel, such as memory files, are lower
@@ -20,6 +21,7 @@ class File:
     def __init__(self) -> None:
         self.watchers: list[Watched] = []
         self.descriptors = 0
+        self.keeps: Any = None  # the namespace that it was opened in, or that it is a descriptor of
 
     def ready(self) -> int:
         """EPOLLIN, EPOLLOUT, EPOLLERR, as far as they hold now."""
@@ -32,6 +34,9 @@ class File:
     def write(self, data: bytes) -> int:
         """How many were taken, or -errno."""
         return -errno.EINVAL
+
+    def told(self) -> None:
+        """What it is ready for has been reported to who waits for it."""
 
     def ended(self) -> None:
         """The last descriptor has been closed."""
@@ -46,10 +51,10 @@ class File:
 class Table:
     """The descriptors of all processes, which are numbered together: the lowest free number is given out."""
 
-    def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool]) -> None:
-        """Which process asks, and whether it was killed: then it has none, whatever it still does."""
+    def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool], leave: Callable[[Any], None]) -> None:
+        """Which process asks, and whether it was killed: then it has none, whatever it still does; who leaves a namespace."""
         self.files: dict[int, File] = {}
-        self.is_dead = is_dead
+        self.is_dead, self.leave = is_dead, leave
         self.pid, self.owners = pid, dict[int, int]()  # processes, by descriptor
 
     def add(self, file: File) -> int:
@@ -86,6 +91,9 @@ class Table:
             for watched in list(file.watchers):
                 watched.epoll.forget(watched)
             file.ended()
+            if file.keeps:
+                self.leave(file.keeps)
+                file.keeps = None
 
     def close_of(self, pid: int) -> None:
         """A process has ended."""
@@ -183,6 +191,7 @@ class Epoll(File):
             del self.pending[watched]
             if events := self.due(watched):
                 found.append((watched, events))
+                watched.file.told()
                 if not watched.events & select.EPOLLET:
                     self.pending[watched] = None
         return found

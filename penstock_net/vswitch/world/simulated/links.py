@@ -58,29 +58,32 @@ class Ring:
 
 
 class Link:
-    """An interface. `change` is called after anything that netlink reports."""
+    """An interface. `change` after anything that netlink reports."""
 
-    def __init__(self, index: int, name: str, mac: bytes, change: Callable[["Link"], None]) -> None:
-        self.index, self.name, self.mac, self.change = index, name, mac, change
+    def __init__(self, space: "Space", index: int, name: str, mac: bytes) -> None:
+        self.space, self.index, self.name, self.mac = space, index, name, mac
         self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
         self.tap: Tap | None = None
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
         self.neighbours: dict[bytes, bytes] = {}  # Ethernet addresses of those that are permanent
-        self.report_address: Callable[[Link, bytes, bool], None] = lambda link, address, deleted: None
         self.purged = 0  # frames that were in its ring when it was deleted, or made shorter: nobody counts them
         self.program: Callable[[bytes], None] | None = None  # takes what comes in
 
+    def change(self) -> None:
+        """Something has changed of it that netlink reports."""
+        self.space.report(self, False)
+
     def add_address(self, address: bytes, prefix: int) -> None:
         self.addresses[address] = prefix
-        self.report_address(self, address, False)
+        self.space.report_address(self, address, False)
 
     def remove_address(self, address: bytes) -> bool:
         """Whether it had it."""
         if self.addresses.pop(address, None) is None:
             return False
-        self.report_address(self, address, True)
+        self.space.report_address(self, address, True)
         return True
 
     @property
@@ -92,7 +95,7 @@ class Link:
     def set_up(self, up: bool) -> None:
         if self.up != up:
             self.up = up
-            self.change(self)
+            self.change()
             if not up:
                 self.neighbours.clear()
                 for each in self.sockets:
@@ -101,14 +104,14 @@ class Link:
     def set_mac(self, mac: bytes) -> None:
         self.mac = mac
         self.neighbours.clear()
-        self.change(self)
+        self.change()
 
     def set_queue(self, frames: int) -> None:
         self.queue_frames = frames
         if self.tap:
             before, self.tap.ring = self.tap.ring.count(), self.tap.ring.resized(frames)
             self.purged += before - self.tap.ring.count()
-        self.change(self)
+        self.change()
 
     def transmit(self, frame: bytes) -> None:
         """A frame that a program of this machine sends: into the ring, or it is dropped and counted."""
@@ -136,6 +139,10 @@ class Link:
             tap.link = None
             self.purged += tap.ring.count()
             tap.happened(select.EPOLLERR)
+        self.leave_sockets()
+
+    def leave_sockets(self) -> None:
+        """It is not there any more for the sockets on it."""
         for each in self.sockets:
             each.lost = True
         self.sockets = []
@@ -185,9 +192,9 @@ class Tap(File):
             self.link.purged += self.ring.count()
             link, self.link = self.link, None
             link.tap = None
-            link.change(link)
+            link.change()
         elif self.link:
-            self.space.delete(self.link)
+            self.link.space.delete(self.link)
 
 
 class Packets(File):
@@ -263,6 +270,7 @@ class Space:
     ) -> None:
         self.links: dict[int, Link] = {}
         self.last, self.address, self.report, self.report_address = 0, address, report, report_address
+        self.number = self.keepers = 0  # the former tells it from all others; how many keep it
         self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
         self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
         self.make("lo").mtu = 65536
@@ -272,17 +280,38 @@ class Space:
 
     def make(self, name: str) -> Link:
         self.last += 1  # never used again
-        link = Link(self.last, name, self.address(), lambda link: self.report(link, False))
-        link.report_address, link.program = self.report_address, self.programs.get(name)
+        link = Link(self, self.last, name, self.address())
+        self._take(link)
+        return link
+
+    def _take(self, link: Link) -> None:
+        link.program = self.programs.get(link.name)
         self.links[link.index] = link
         self.report(link, False)
-        return link
 
     def delete(self, link: Link) -> None:
         link.vanish()
         self.purged += link.purged
         del self.links[link.index]
         self.report(link, True)
+
+    def move(self, link: Link, other: "Space") -> bool:
+        """Move an interface to another namespace, where it is down and has no addresses; False: there is one of its name."""
+        if other.named(link.name):
+            return False
+        link.set_up(False)
+        link.leave_sockets()
+        for address in list(link.addresses):
+            link.remove_address(address)
+        del self.links[link.index]
+        self.report(link, True)
+        if link.index in other.links:
+            other.last += 1
+            link.index = other.last
+        link.space = other
+        other.last = max(other.last, link.index)
+        other._take(link)
+        return True
 
     def __iter__(self) -> Iterator[Link]:
         return iter(list(self.links.values()))

@@ -5,7 +5,7 @@ import errno
 import select
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock_net.vswitch.world.simulated.descriptors import File
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Space
@@ -16,7 +16,7 @@ SET_NEIGHBOUR_TABLE = 67
 INET, INET6, PERMANENT, REPLACE = 2, 10, 0x80, 0x100
 OF_NEIGHBOUR, ITS_HARDWARE, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
 ACKNOWLEDGE, MANY, DUMP = 4, 2, 0x300
-ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64 = 1, 3, 4, 13, 23
+ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64, NAMESPACE_FD = 1, 3, 4, 13, 23, 28
 OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
 LEAST_ROOM = 2304
@@ -91,8 +91,10 @@ def passes(program: bytes, packet: bytes) -> bool:
 class Route(File):
     """A netlink socket of the family ROUTE."""
 
-    def __init__(self, space: Space, room: int) -> None:
+    def __init__(self, space: Space, room: int, space_of: Callable[[int], Space]) -> None:
+        """space_of: a namespace by its descriptor."""
         super().__init__()
+        self.space_of = space_of
         self.space, self.room, self.groups, self.error, self.program = space, room, 0, 0, b""
         self.queue: deque[bytes] = deque()
 
@@ -195,8 +197,12 @@ class Route(File):
             elif kind == QUEUE_LENGTH:
                 link.set_queue(struct.unpack("=I", value)[0])
                 continue
+            elif kind == NAMESPACE_FD:
+                if not link.space.move(link, self.space_of(struct.unpack("=i", value)[0])):
+                    raise OSError(errno.EEXIST, "there is an interface of this name")
+                continue
             else:
                 continue
-            link.change(link)
+            link.change()
         if mask & IFF_UP:
             link.set_up(bool(flags & IFF_UP))

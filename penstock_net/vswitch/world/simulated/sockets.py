@@ -47,13 +47,14 @@ class Socket:
             self.file = Packets(ROOM)
             self.file.protocol = socket.ntohs(proto)
         elif family == socket.AF_NETLINK and proto == 0:
-            self.file = Route(world.space, ROOM)
+            self.file = Route(world.here, ROOM, world.space_of)
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
         elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
             self.file = File()
         else:
             raise NotSimulated(f"a socket of family {family}, kind {kind & 0xF}, protocol {proto}")
+        self.file.keeps = world.spaces.keep(world.here)
         self.number = world.table.add(self.file)
 
     def fileno(self) -> int:
@@ -72,7 +73,7 @@ class Socket:
 
     def bind(self, address: Any) -> None:
         if isinstance(self.file, Packets):
-            link = self.world.space.named(address[0])
+            link = self.file.keeps.named(address[0])
             if link is None:
                 raise OSError(errno.ENODEV, "No such device")
             self.file.bind(link, address[1] or self.file.protocol)

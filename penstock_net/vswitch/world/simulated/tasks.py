@@ -38,6 +38,7 @@ class Task:
 
     def __init__(self, name: str, pid: int) -> None:
         self.name, self.pid = name, pid
+        self.space: Any = None  # the namespace that it is in
         self.until: float = 0.0  # ready then
         self.is_over: Callable[[], bool] = _never
         self.killed = self.ended = False
@@ -49,9 +50,10 @@ class Task:
 class Process(File):
     """A process; a descriptor of it becomes readable when it has ended."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, space: Any, started: int) -> None:
         super().__init__()
         self.pid, self.ended_ = pid, False
+        self.space, self.started = space, started  # where its first thread is; a number that no other one has
 
     def ready(self) -> int:
         return select.EPOLLIN if self.ended_ else 0
@@ -72,22 +74,33 @@ class Tasks:
         self.world = world
         self.first = self.current = Task("first", FIRST_PID)
         self.all = [self.first]
-        self.processes = {FIRST_PID: Process(FIRST_PID)}
+        self.processes = {FIRST_PID: Process(FIRST_PID, None, 0)}
+        self.errno = 0  # of the last call of the C library
         self.failure: BaseException | None = None  # of a task, or of all
         self.waits = self.most_waits = 0  # the latter: without limit
 
     # ---- What is there ----
 
+    def settle(self, space: Any) -> None:
+        """The first task is in this namespace, and all that come of it."""
+        self.first.space = self.processes[FIRST_PID].space = space
+        self.world.spaces.keep(self.world.spaces.keep(space))
+
     def process(self, name: str, run: Callable[[], object]) -> Task:
         """Start a process."""
-        pid = max(self.processes) + 1
-        self.processes[pid] = Process(pid)
-        return self.start(name, run, pid)
+        return self.start(name, run, self.hold(self.current.space))
+
+    def hold(self, space: Any, pid: int = 0) -> int:
+        """A process in a namespace, which does nothing until it is ended; pid: of one that has ended, which is used again."""
+        pid = pid or max(self.processes) + 1
+        self.world.count += 1
+        self.processes[pid] = Process(pid, self.world.spaces.keep(space), self.world.count)
+        return pid
 
     def start(self, name: str, run: Callable[[], object], pid: int) -> Task:
         """Start a thread of a process."""
         task = Task(name, pid)
-        task.until = -1.0
+        task.until, task.space = -1.0, self.world.spaces.keep(self.current.space)
         self.all.append(task)
         threading.Thread(target=self._run, args=(task, run), name=name, daemon=True).start()
         return task
@@ -103,6 +116,7 @@ class Tasks:
         del run
         task.ended = True
         self.all.remove(task)
+        self.world.spaces.leave(task.space)
         if not any(other.pid == task.pid for other in self.all):
             self.end(task.pid)
         self._pass_on(self._chosen())
@@ -112,6 +126,7 @@ class Tasks:
         if not self.processes[pid].ended_:
             self.processes[pid].end()
             self.world.table.close_of(pid)
+            self.world.spaces.leave(self.processes[pid].space)
 
     def kill(self, pid: int) -> None:
         """End a process where it is; its threads do nothing any more."""
