@@ -4,13 +4,15 @@ import contextlib
 from unittest import mock
 
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.daemon import server
 from penstock_net.vswitch.daemon.config import Switch
 from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.kept import Kept
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.linux import netns
-from penstock_net.vswitch.linux.monitor import Monitor
+from penstock_net.vswitch.linux.htb import Htb
+from penstock_net.vswitch.linux.monitor import OWN_QDISC, Monitor
 from penstock_net.vswitch.simulation import steps
 from penstock_net.vswitch.support.losses import Ledger
 from penstock_net.vswitch.world import os
@@ -68,6 +70,19 @@ def number_is_enough(which):
 
 
 PROCESS = netns.process_of
+
+
+def class_kept(self, minor):
+    """A class that no flow needs any longer stays."""
+
+
+def diagnosis_kept(self, *error):
+    """The socket by which an edge asks for senders stays open."""
+    with mock.patch.object(self.senders, "close", nothing):
+        EDGE_ENDS(self, *error)
+
+
+EDGE_ENDS = Edge.__exit__
 
 REGIONS = []
 
@@ -162,6 +177,11 @@ MISTAKES = {
     "a namespace of the same name is taken for the old one": replaced(Kept, "has_another_namespace", False),
     "a process is known by its number alone": replaced(netns, "process_of", number_is_enough),
     "an interface that was moved is not seen": replaced(devices, "place_of", lambda fd, here: here),
+    "a class of an edge stays": replaced(Htb, "delete_class", class_kept),
+    "a filter of an edge stays": replaced(Htb, "delete_filter", nothing),
+    "a socket of an edge stays open": replaced(Edge, "__exit__", diagnosis_kept),
+    "the queueing discipline of another program is not seen": replaced(Monitor, "root_qdisc", lambda self, i: ("htb", OWN_QDISC)),
+    "neighbours stay whose addresses no port has": replaced(Monitor, "remove_neighbour", nothing),
     "`reload` does not try again": replaced(Keeper, "retry", lambda self: {}),
     "a receiver that does not read pauses its senders as a whole": whole_ports,
 }

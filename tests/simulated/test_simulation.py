@@ -70,6 +70,20 @@ def test_the_table_of_mounts_is_watched_only_as_long_as_a_port_is_in_a_namespace
     assert not found.failure, found
 
 
+# ---- Edges ----
+
+
+def test_an_edge_leaves_no_class():
+    """A receiver does not read: the flow to it gets a class at its interface, and has none in the end."""
+    sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(12)]
+    steps = [Step(0, "start", "a"), Step(2 * MS, "stop reading", "a"), *sent, Step(40 * MS, "read again", "a")]
+    settings = {**SETTINGS, "edge": True}
+    found = simulate(3, steps=steps, settings=settings)
+    assert not found.failure, found
+    with MISTAKES["a class of an edge stays"]():
+        assert "port t has classes [1, 2]" in simulate(3, steps=steps, settings=settings).failure
+
+
 # ---- Mistakes that are put back ----
 
 

@@ -29,6 +29,7 @@ class Record:
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
         self.events = hashlib.blake2b(digest_size=16)
+        self.bound_ns = BOUND_NS
         self.failure = ""  # the first that was seen where nobody could be told
 
     # ---- What happens ----
@@ -100,12 +101,12 @@ class Record:
         """Broken: a frame was not as it should be, or is late though nothing is wrong with either of its ports."""
         if self.failure:
             raise Broken(self.failure)
-        late = self.now() - BOUND_NS
+        late = self.now() - self.bound_ns
         for frame, since in self.under_way.items():
             if since > late:
                 break
             if self.is_fine(frame.flow.source, since) and self.is_fine(frame.flow.target, since):
-                raise Broken(f"{self.text(frame)} has not come in {BOUND_NS // MS} ms, with nothing wrong at either port")
+                raise Broken(f"{self.text(frame)} has not come in {self.bound_ns // MS} ms, with nothing wrong at either port")
 
     def account(self, counted: Counter[str]) -> None:
         """Broken: frames that have not come are not those that are counted, by what counts them."""

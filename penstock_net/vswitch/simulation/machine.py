@@ -5,12 +5,14 @@ Ports are known by their numbers in PORTS. Each has a usual address and another 
 
 import contextlib
 import gc
+import ipaddress
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach import devices, edge
 from penstock_net.vswitch.attach.open import kinds
 from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
@@ -32,8 +34,9 @@ BASE = ("a", "b", "c", "t", "u")  # of the specification; `d` and `v` come by `p
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 QUEUES = 64  # of a TAP
+EDGE_BOUND_NS = 1500 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
-OWN_SETTINGS = ("netns",)  # of a run, not of [switch]
+OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 MOST_WAITS = 150_000  # of all threads in a run
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 
@@ -116,6 +119,9 @@ class Machine:
         self.record = Record(lambda: self.world.now, list(PORTS))
         self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
         self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
+        self.edge = bool(settings.get("edge"))
+        if self.edge:
+            self.record.bound_ns = EDGE_BOUND_NS
         self.places = Places(self, settings.get("netns", {}))
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
@@ -128,6 +134,7 @@ class Machine:
 
     def __enter__(self) -> "Machine":
         world.use(self.world)
+        self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
         for name in TAPS:
             self.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
         self.places.begin()
@@ -149,6 +156,7 @@ class Machine:
 
     def __exit__(self, *error: object) -> None:
         self._abandon()
+        edge.THREADS = self.edge_threads
         world.use(world.KERNEL)
         log.disabled = False
 
@@ -169,7 +177,7 @@ class Machine:
         """A [[port]] of the specification."""
         found: dict[str, Any] = {"name": name, "addresses": [address_of(name)]}
         if name in TAPS:
-            found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+            found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": self.edge, "queues": QUEUES}
         return found | self.places.keys(name)
 
     def specification(self) -> dict[str, Any]:
@@ -224,7 +232,13 @@ class Machine:
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
             self.record.accepted(found[0])
+            self._resolve(link, found[1])
             link.transmit(found[1])
+
+    def _resolve(self, link: Link, data: bytes) -> None:
+        """The kernel finds the Ethernet address for a frame's destination: that with which the switch answers."""
+        address = ipaddress.ip_address(frames.target_of(data))
+        link.resolved(address.packed, bytes.fromhex(devices.mac_standing_for(address).replace(":", "")))
 
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
@@ -318,4 +332,6 @@ class Machine:
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
+        missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found.update(self.places.in_classes(missing - found.total()))
         return found

@@ -6,12 +6,14 @@ A place whose name begins with PROCESS is the namespace of a process, and the sp
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock_net.vswitch.simulation.frames import PORT
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.world.simulated.links import Link, Space
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.machine import Machine
 
+SENDERS = 16  # UDP ports
 PROCESS, ELSEWHERE = "process ", "elsewhere"
 NAMES, PROCESSES = ("left", "right"), (f"{PROCESS}one",)
 KEPT_NS = {False: 60 * MS, True: 1200 * MS}  # after that a lost namespace is dead; True: a process's, of which no event tells
@@ -29,15 +31,18 @@ class Places:
 
     def begin(self) -> None:
         """Make them, before the switch starts."""
-        self.machine.world.spaces.first.programs = self.machine.programs
+        self._inhabit(self.machine.world.spaces.first)
         for place in sorted({*self.where.values()}):
             self.make(place)
         if self.where:
             self.machine.world.spaces.name(ELSEWHERE, self._new())
 
     def _new(self) -> Space:
-        space = self.machine.world.spaces.make()
-        space.programs = self.machine.programs
+        return self._inhabit(self.machine.world.spaces.make())
+
+    def _inhabit(self, space: Space) -> Space:
+        """Programs at TAPs take what comes, and send from sockets that are connected."""
+        space.programs, space.senders = self.machine.programs, set(range(PORT, PORT + SENDERS))
         return space
 
     def make(self, place: str) -> Space:
@@ -90,6 +95,16 @@ class Places:
     def settle_ns(self) -> int:
         """After which the switch has seen all that has happened to them."""
         return 700 * MS if self.slow else 0
+
+    def in_classes(self, missing: int) -> dict[str, int]:
+        """Frames in classes of interfaces, and those of the missing ones that were in a class when it was removed.
+
+        The switch counts what it sees in its classes before it removes them, so of the latter at most what is missing.
+        """
+        spaces = self.machine.world.spaces
+        waiting = sum(link.queueing.waiting() for link in spaces.links() if link.queueing)
+        lost = spaces.lost_in_classes + sum(space.lost_in_classes for space in spaces.living)
+        return {"in classes": waiting, "in classes that are gone": max(0, min(lost, missing - waiting))}
 
     # ---- Laws ----
 

@@ -13,7 +13,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import namespaces
+from penstock_net.vswitch.simulation import edges, namespaces
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import APPS, BASE, END_NS, PORTS, SETTLE_NS, TAPS, Machine, number_of
@@ -154,7 +154,7 @@ def _quiet(machine: Machine) -> None:
             machine.end_app(name, killed=True)
         known.read_again(machine, name)
         known.start(machine, name)
-    _until(machine, 2 * SETTLE_NS + BOUND_NS)
+    _until(machine, 2 * SETTLE_NS + BOUND_NS + (edges.EMPTY_NS if machine.edge else 0))
     for name in BASE:
         if wrong := machine.record.disturbed.get(number_of(name)):
             raise Broken(f"port {name} is not as it was {BOUND_NS // MS} ms after the last fault: {', '.join(wrong)}")
@@ -166,7 +166,7 @@ def _probe(machine: Machine) -> None:
         for target in BASE:
             if target != name:
                 known.send(machine, name, target, PROBES, 60)
-    _until(machine, 3 * BOUND_NS)
+    _until(machine, 3 * BOUND_NS + (edges.EMPTY_NS if machine.edge else 0))
     for app in machine.apps.values():
         if app.wanted:
             raise Broken(f"application {app.name} cannot send what it wants to: {len(app.wanted)} frames")
@@ -190,6 +190,7 @@ def _left(machine: Machine, before: dict[str, int]) -> None:
             has = set(link.addresses)
             if has != wanted:
                 raise Broken(f"port {name} has other addresses than its interface: {sorted(has ^ wanted)}")
+    edges.check_left(machine, [name for name in BASE if name in TAPS])
     after = machine.inventory()
     if after != before:
         changed = {key: after.get(key, 0) - before.get(key, 0) for key in sorted({*after, *before})}

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from penstock_net.vswitch.simulation import namespaces
+from penstock_net.vswitch.simulation import edges, namespaces
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of
 from penstock_net.vswitch.simulation.step import Step
@@ -142,6 +142,7 @@ def reload(machine: Machine, name: str, with_extra: bool) -> None:
     def then(answer: Any) -> None:
         calm()
         namespaces.loaded_again(machine)
+        edges.loaded_again(machine)
         for tap in TAPS:
             if (link := machine.link(tap)) and link.tap:
                 if link.up:
@@ -219,6 +220,7 @@ DO: dict[str, Callable[..., None]] = {
     "remove": remove,
     "show": show,
     **namespaces.DO,
+    **edges.DO,
 }
 
 
@@ -241,6 +243,7 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
         "idle": draw.choice(("5ms", "100ms")),
         "workers": draw.choice((1, 1, 2)),
         "netns": namespaces.draw_places(draw),
+        "edge": draw.random() < edges.DRAWN,
     }
 
 
@@ -311,5 +314,5 @@ def _some_trouble(draw: random.Random, at: int, settings: dict[str, Any]) -> lis
             Step(later, "remove", "v"),
         ],
     ]
-    more = namespaces.troubles(draw, at, settings.get("netns", {}))
+    more = namespaces.troubles(draw, at, settings.get("netns", {})) + edges.troubles(draw, at, settings.get("edge", False))
     return draw.choice(more if more and draw.random() < MORE else cases)

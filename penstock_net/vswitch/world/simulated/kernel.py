@@ -14,7 +14,16 @@ from penstock_net.vswitch.world.simulated import parts
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Epoll, File, Table, refused
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Packets, Space, Tap
 from penstock_net.vswitch.world.simulated.namespaces import GET_KIND, Opened, Spaces, kept_by
-from penstock_net.vswitch.world.simulated.netlink import DELETE_LINK, NEW_LINK, Route, address_report, described, message
+from penstock_net.vswitch.world.simulated.netlink import (
+    DELETE_LINK,
+    NEW_LINK,
+    Route,
+    address_report,
+    described,
+    message,
+    neighbour_report,
+    root_report,
+)
 from penstock_net.vswitch.world.simulated.streams import Listening
 from penstock_net.vswitch.world.simulated.tasks import Tasks
 
@@ -94,6 +103,16 @@ class Simulated:
 
     def report_address(self, link: Link, address: bytes, deleted: bool) -> None:
         self.tell(link, address_report(link, address, deleted))
+
+    def report_neighbour(self, link: Link, address: bytes, mac: bytes) -> None:
+        self.tell(link, neighbour_report(link, address, mac))
+
+    def report_root(self, link: Link) -> None:
+        """The queueing discipline of an interface is another one."""
+        self.tell(link, root_report(link))
+
+    def report_queueing(self, link: Link, kind: int, content: bytes) -> None:
+        self.tell(link, message(kind, content, 0))
 
     def tell(self, link: Link, packet: bytes) -> None:
         for each in self.listeners:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from penstock_net.vswitch.world.simulated.descriptors import File
+from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
 QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
@@ -70,6 +71,7 @@ class Link:
         self.neighbours: dict[bytes, bytes] = {}  # Ethernet addresses of those that are permanent
         self.purged = 0  # frames that were in its ring when it was deleted, or made shorter: nobody counts them
         self.program: Callable[[bytes], None] | None = None  # takes what comes in
+        self.queueing: Queueing | None = None  # what somebody has set as its queueing discipline
 
     def change(self) -> None:
         """Something has changed of it that netlink reports."""
@@ -98,6 +100,8 @@ class Link:
             self.change()
             if not up:
                 self.neighbours.clear()
+                if self.queueing:
+                    self.space.lost_in_classes += self.queueing.empty()
                 for each in self.sockets:
                     each.failed(errno.ENETDOWN)
 
@@ -114,7 +118,25 @@ class Link:
         self.change()
 
     def transmit(self, frame: bytes) -> None:
-        """A frame that a program of this machine sends: into the ring, or it is dropped and counted."""
+        """A frame that a program of this machine sends: into a class, or into the ring."""
+        if self.queueing is None:
+            self.into_ring(frame)
+        else:
+            self.queueing.put(frame)
+
+    def drop_queueing(self) -> None:
+        """There is none any more, but for the kernel's own."""
+        if self.queueing:
+            self.space.lost_in_classes += self.queueing.empty()
+            self.queueing = None
+
+    def resolved(self, address: bytes, mac: bytes) -> None:
+        """The kernel has found who has an address; who is permanent needs no search."""
+        if address not in self.neighbours:
+            self.space.report_neighbour(self, address, mac)
+
+    def into_ring(self, frame: bytes) -> None:
+        """Into the ring, or it is dropped and counted."""
         if self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
             self.tap.happened(select.EPOLLIN)
         else:
@@ -134,6 +156,7 @@ class Link:
     def vanish(self) -> None:
         """The interface is deleted."""
         self.set_up(False)
+        self.drop_queueing()
         if self.tap:
             tap, self.tap = self.tap, None
             tap.link = None
@@ -270,6 +293,9 @@ class Space:
     ) -> None:
         self.links: dict[int, Link] = {}
         self.last, self.address, self.report, self.report_address = 0, address, report, report_address
+        self.report_neighbour: Callable[[Link, bytes, bytes], None] = lambda link, address, mac: None
+        self.senders: set[int] = set()  # UDP ports of sockets that are connected
+        self.lost_in_classes = 0  # frames that were in a class when it was removed
         self.number = self.keepers = 0  # the former tells it from all others; how many keep it
         self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
         self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
@@ -300,6 +326,7 @@ class Space:
         if other.named(link.name):
             return False
         link.set_up(False)
+        link.drop_queueing()
         link.leave_sockets()
         for address in list(link.addresses):
             link.remove_address(address)

@@ -56,6 +56,7 @@ class Spaces:
         self.world = world
         self.living: list[Space] = []
         self.names: dict[str, Space | None] = {}  # by path; None: a file on which nothing is mounted
+        self.lost_in_classes = 0  # frames, in namespaces that are dead
         self.purged = 0  # frames in rings of interfaces of those that are dead: nobody counts them
         self.first = self.make()
         self.keep(self.first)
@@ -66,7 +67,7 @@ class Spaces:
         while number in {each.number for each in self.living}:
             number += 1
         space = Space(lambda: b"\2" + world.random.randbytes(5), world.report, world.report_address)
-        space.number = number
+        space.number, space.report_neighbour = number, world.report_neighbour
         self.living.append(space)
         return space
 
@@ -85,6 +86,7 @@ class Spaces:
         for link in space:
             space.delete(link)
         self.purged += space.purged
+        self.lost_in_classes += space.lost_in_classes
         self.living.remove(space)
 
     def links(self) -> Iterator[Link]:

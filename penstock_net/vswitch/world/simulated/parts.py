@@ -7,6 +7,7 @@ import errno
 import fcntl
 import functools
 import math
+import mmap
 import os
 import select
 import stat
@@ -178,6 +179,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             environ={},
             pidfd_open=open_process,
             sched_getscheduler=lambda pid: OTHER_SCHEDULER,
+            sysconf={"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__,
             sched_getaffinity=lambda pid: {0},
         ),
         "select": Missing("select", epoll=lambda *_: Set(world), poll=lambda: Poll(world)),
@@ -190,6 +192,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             if_nameindex=lambda: [(link.index, link.name) for link in world.here],
         ),
         "fcntl": Missing("fcntl", ioctl=ioctl, fcntl=fcntl.fcntl),
+        "mmap": Missing("mmap", mmap=mmap.mmap),
         "threading": Missing("threading", **of_tasks),
         "pathlib": Missing("pathlib", Path=path_class),
         "ctypes": Missing("ctypes", CDLL=library, get_errno=lambda: world.tasks.errno),

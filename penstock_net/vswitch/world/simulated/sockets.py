@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import Packets
-from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Route
+from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
 from penstock_net.vswitch.world.simulated.streams import Listening, Stream, joined, rights_of
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 ROOM = 212_992  # of a socket's receive buffer
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SOCK_DIAG = 26, 4
 NANO = 1_000_000_000
 
 
@@ -47,7 +47,9 @@ class Socket:
             self.file = Packets(ROOM)
             self.file.protocol = socket.ntohs(proto)
         elif family == socket.AF_NETLINK and proto == 0:
-            self.file = Route(world.here, ROOM, world.space_of)
+            self.file = Route(world, ROOM)
+        elif family == socket.AF_NETLINK and proto == SOCK_DIAG:
+            self.file = Diagnosis(world.here)
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
         elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
