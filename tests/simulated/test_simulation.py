@@ -70,6 +70,17 @@ def test_the_table_of_mounts_is_watched_only_as_long_as_a_port_is_in_a_namespace
     assert not found.failure, found
 
 
+def test_addresses_are_set_while_an_interface_is_made_again():
+    """It had got those from before, and counted as one with the present ones: those from before stayed at it."""
+    steps = [
+        Step(5 * MS, "lose namespace", "left"),
+        Step(10 * MS, "readdress", "t", (1,)),
+    ]  # and in the end it is made, and `undo`
+    for seed in (7, 8):
+        found = simulate(seed, steps=steps, settings={**SETTINGS, "netns": {"t": "left"}})
+        assert not found.failure, found
+
+
 # ---- Edges ----
 
 
