@@ -1,6 +1,7 @@
 """The whole switch in a simulated world: laws on drawn schedules, faults that were found so, and mistakes that must be found."""
 
 import os
+import random
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from mistakes import MISTAKES
 
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
+from penstock_net.vswitch.simulation.steps import draw_steps
 
 MS = 1_000_000
 SETTINGS = {
@@ -36,6 +38,22 @@ def test_a_seed_is_the_same_bits():
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert said.stdout.strip() == first[0]
+
+
+def test_time_in_which_nothing_happens_costs_little():
+    """Nobody wakes up without work: what more there is to do in ten seconds more."""
+    starts = [Step(0, "start", name) for name in "abc"]
+    short, long = (
+        simulate(1, steps=[*starts, Step(seconds * 1000 * MS, "show", "", ("ports",))], settings=SETTINGS) for seconds in (1, 11)
+    )
+    assert not short.failure and not long.failure
+    assert long.simulated_ns > short.simulated_ns + 9_000 * MS
+    assert long.questions - short.questions < 10 * 25
+
+
+def test_steps_do_not_grow_with_the_length_of_a_run():
+    numbers = [[len(draw_steps(random.Random(i), seconds * 1000 * MS)) for i in range(20)] for seconds in (1, 3600)]
+    assert sum(numbers[1]) < 2 * sum(numbers[0])
 
 
 # ---- Faults that were found so: the seed, and the steps that were left of it ----

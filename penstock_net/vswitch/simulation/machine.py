@@ -7,6 +7,7 @@ import contextlib
 import gc
 from collections import Counter, deque
 from collections.abc import Callable
+from select import EPOLLIN
 from typing import Any
 
 from penstock_net.errors import PenstockError
@@ -21,6 +22,7 @@ from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.support.balance import balance, unaccounted
 from penstock_net.vswitch.world.calls import table
+from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
@@ -32,7 +34,9 @@ SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes":
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 QUEUES = 64  # of a TAP
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
-MOST_WAITS = 150_000  # of all threads in a run
+MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
+FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # of an application
+ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 
 
@@ -64,6 +68,7 @@ class App:
         self.half = False  # it does not ring for what it sends
         self.over = False
         self.port: Port | None = None
+        self.orders = Eventfd(0)  # raised when it is told something
         self.task = machine.world.tasks.process(f"{name}.{life}", self._run)
 
     def _run(self) -> None:
@@ -77,19 +82,42 @@ class App:
                 world.time.sleep(0.002)
         if not self.over:
             record.calm(at, "not there")
+        again_ns = FIRST_AGAIN_NS
         while not self.over:
             sent = self._send()
-            if self.most:
-                for _, data in self.port.receive(self.most, 0.0 if sent or self.wanted else 0.01):
-                    record.arrived(data, at)
+            came = self.port.receive(self.most) if self.most else []
+            for _, data in came:
+                record.arrived(data, at)
             if self.port.gone:
                 record.disturb(at, "not there")
                 break
-            if self.pause_ns or not self.most:
-                world.time.sleep((self.pause_ns or MS) / 1e9)
-            elif self.wanted and not sent:
-                world.time.sleep(0.0001)
+            if self.pause_ns:
+                self._sleep(self.pause_ns)
+            elif not self.wanted and not came:
+                self._sleep(LONGEST_SLEEP_NS)
+            elif not sent and not came:  # its windows are full
+                again_ns = min(2 * again_ns, LAST_AGAIN_NS)
+                self._sleep(again_ns)
+            if sent:
+                again_ns = FIRST_AGAIN_NS
         self.port.close()
+
+    def told(self) -> None:
+        """Something else is asked of it."""
+        self.orders.write(ONE)
+
+    def _sleep(self, ns: int) -> None:
+        """Until it is told something, or a frame comes that it may read now, or so long."""
+        assert self.port
+        files = [self.orders, *(self.machine.world.table.get(fd) for fd in (self.port.connection.fileno(),))]
+        if reads := self.most and not self.pause_ns:
+            if not self.port.sleep():
+                return
+            files.append(self.machine.world.table.get(self.port.fileno()))
+        self.machine.world.wait(self.machine.world.now + ns, lambda: any(file.ready() & EPOLLIN for file in files), files)
+        self.orders.read(8)
+        if reads:
+            self.port.clear()
 
     def _send(self) -> int:
         """Send what the windows permit; how many frames that were."""
@@ -132,6 +160,8 @@ class Machine:
 
     def __enter__(self) -> "Machine":
         world.use(self.world)
+        gc.collect()
+        gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
         for name in TAPS:
             self.world.space.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
         for name in PORTS:
@@ -152,6 +182,7 @@ class Machine:
 
     def __exit__(self, *error: object) -> None:
         self._abandon()
+        gc.unfreeze()
         world.use(world.KERNEL)
         log.disabled = False
 
@@ -160,7 +191,7 @@ class Machine:
         tasks = self.world.tasks
         if len(tasks.all) == 1:
             return
-        tasks.most_waits = tasks.waits + MOST_WAITS // 10
+        tasks.most_waits = MOST_WAITS
         for app in self.apps.values():
             tasks.kill(app.task.pid)
         if self.daemon:
@@ -247,6 +278,7 @@ class Machine:
             self.record.calm(number_of(name), why)
         self.record.disturb(number_of(name), "not there")
         app.over = True
+        app.told()
         if killed:
             self.world.tasks.kill(app.task.pid)
 

@@ -12,6 +12,7 @@ from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS
 from penstock_net.vswitch.world.simulated.netlink import Route
 
 SHOWN = ("ports", "losses", "events", "flows", "pauses", "counters", "balance", "settings", "changes", "detached")
+BUSY_NS, PAUSES = 100 * MS, 16
 SIZES = (60, 60, 60, 200, 700, 1400)
 
 
@@ -33,6 +34,7 @@ class Step(NamedTuple):
 def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
     if name in machine.apps:
         machine.apps[name].wanted.extend([(target, size)] * count)
+        machine.apps[name].told()
     elif name in TAPS:
         machine.program_sends(name, target, number_of(target), count, size)
 
@@ -63,17 +65,20 @@ def stop_reading(machine: Machine, name: str) -> None:
     if name in machine.apps:
         machine.record.disturb(number_of(name), "does not read")
         machine.apps[name].most = 0
+        machine.apps[name].told()
 
 
 def read_slowly(machine: Machine, name: str, most: int, pause_ns: int) -> None:
     if name in machine.apps:
         machine.record.disturb(number_of(name), "reads slowly")
         machine.apps[name].most, machine.apps[name].pause_ns = most, pause_ns
+        machine.apps[name].told()
 
 
 def read_again(machine: Machine, name: str) -> None:
     if name in machine.apps:
         machine.apps[name].most, machine.apps[name].pause_ns = 32, 0
+        machine.apps[name].told()
         for why in ("does not read", "reads slowly"):
             machine.record.calm(number_of(name), why)
 
@@ -249,9 +254,15 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
 
 
 def draw_steps(draw: random.Random, until: int) -> list[Step]:
-    """Steps up to a time, in their order."""
+    """Steps up to a time, in their order. Much happens in the first BUSY_NS, and then now and then: some PAUSES times, however
+    long that is.
+    """
     at, found, troubles = 0, [Step(0, "start", name) for name in APPS[:3]], draw.choice((0.1, 0.3, 0.6))
+    busy_until = BUSY_NS
     while at < until:
+        if at > busy_until:
+            at += draw.randrange(2 * until // PAUSES)
+            busy_until = at + draw.randrange(BUSY_NS // 3)
         at += draw.randrange(1, 4 * MS)
         found += _some_traffic(draw, at)
         if draw.random() < troubles:

@@ -4,6 +4,7 @@ import errno
 import os
 import select
 from collections.abc import Callable
+from typing import Any
 
 MOST_COUNTED = 2**64 - 2
 FIRST = 1 << 20  # the number of the first; those of the real kernel, such as memory files, are lower
@@ -19,6 +20,7 @@ class File:
 
     def __init__(self) -> None:
         self.watchers: list[Watched] = []
+        self.sleepers: list[Any] = []  # tasks that wait for it
         self.descriptors = 0
 
     def ready(self) -> int:
@@ -37,10 +39,12 @@ class File:
         """The last descriptor has been closed."""
 
     def happened(self, events: int) -> None:
-        """Tell those who wait for any of these."""
+        """Tell those who wait for any of these. Whatever makes a descriptor ready must do so: nobody looks at it before."""
+        for task in self.sleepers:
+            task.told = True
         for watched in self.watchers:
             if events & (watched.events | select.EPOLLERR):
-                watched.epoll.pending.setdefault(watched)
+                watched.epoll.put(watched)
 
 
 class Table:
@@ -151,13 +155,18 @@ class Epoll(File):
         watched = self.known[number, id(file)] = Watched(self, number, file, events, data)
         file.watchers.append(watched)
         if self.due(watched):
-            self.pending[watched] = None
+            self.put(watched)
+
+    def put(self, watched: Watched) -> None:
+        """Something has happened to a descriptor of the set."""
+        self.pending.setdefault(watched)
+        self.happened(select.EPOLLIN)
 
     def change(self, number: int, file: File, events: int) -> None:
         watched = self._known(number, file)
         watched.events = events
         if self.due(watched):
-            self.pending.setdefault(watched)
+            self.put(watched)
 
     def remove(self, number: int, file: File) -> None:
         """OSError: it is not in the set."""
