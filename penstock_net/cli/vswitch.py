@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock_net.cli.vswitch_simulate import simulate
+
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -535,33 +537,7 @@ def slow(
                 break
 
 
-@app.command()
-def simulate(
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The first seed.")] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many seeds, one after the other.")] = 1,
-    duration: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Simulated time in which faults and traffic are drawn.")
-    ] = "100ms",
-    shorten: Annotated[bool, typer.Option("--shorten", help="Of a failure, find a few steps that do.")] = False,
-) -> None:
-    """Run the whole switch in a simulated world, under faults that a seed draws; exit status 1 if a law does not hold.
-
-    Nothing of this machine is touched, and no permission is needed. The same seed is the same run.
-
-    Example:
-
-        penstock vswitch simulate --seed 7 --for 1s
-    """
-    from penstock_net.vswitch.simulation import run
-
-    for number in range(seed, seed + count):
-        found = run.simulate(number, duration)
-        if found.failure and shorten:
-            found = run.shorten(found)
-        lost = ", ".join(f"{frames:,} {reason}" for reason, frames in found.lost.items()) or "none"
-        typer.echo(f"{found}" if found.failure else f"{found}: {found.came:,} of {found.sent:,} frames came; others: {lost}")
-        if found.failure:
-            raise typer.Exit(1)
+app.command()(simulate)
 
 
 @app.command()

@@ -30,6 +30,8 @@ class Record:
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
         self.events = hashlib.blake2b(digest_size=16)
+        self.see: Callable[[str], None] = _nobody  # is told of each event, and
+        self.see_frame: Callable[[int, bytes, bool], None] = _nobody  # of each frame: at which port, and whether it goes in
         self.failure = ""  # the first that was seen where nobody could be told
 
     # ---- What happens ----
@@ -37,9 +39,14 @@ class Record:
     def note(self, *what: object) -> None:
         """An event of the run."""
         self.events.update(repr((self.now(), *what)).encode())
+        if self.see is not _nobody:
+            self.see(" ".join(map(str, what)))
 
-    def accepted(self, frame: Frame) -> None:
+    def accepted(self, frame: Frame, data: bytes) -> None:
         """The switch, or the kernel in front of it, has taken a frame."""
+        if self.see is not _nobody:
+            self.see(f"sent {self.text(frame)}")
+        self.see_frame(frame.flow.source, data, True)
         self.under_way[frame] = self.now()
         self.sent += 1
 
@@ -47,6 +54,7 @@ class Record:
         """A program has received a frame at a port."""
         frame = frames.read(data)
         self.note("came", at, frame)
+        self.see_frame(at, data, False)
         if frame is None:
             self.fail(f"a frame that nobody sent came to {self.names[at]}: {data[:LONGEST].hex()}")
         elif frame.flow.target != at:
@@ -64,6 +72,7 @@ class Record:
         """A frame came to an interface, and no program there takes it."""
         frame = frames.read(data)
         self.note("ignored", at, frame, why)
+        self.see_frame(at, data, False)
         since = None if frame is None else self._since(frame)
         if frame is None or since is None:
             self.fail(f"a frame that nobody sent came to {self.names[at]}, {why}: {data[:LONGEST].hex()}")
@@ -132,6 +141,10 @@ class Record:
             names = ", ".join(f"{number} {reason}" for reason, number in counted.items() if number)
             first = ", ".join(self.text(frame) for frame in [*self.may_be_late, *self.under_way][:3])
             raise Broken(f"{missing} frames have not come, and {counted.total()} are counted ({names}); the first: {first}")
+
+
+def _nobody(*_: object) -> None:
+    pass
 
 
 def joined(counters: Iterable[Counter[str]]) -> Counter[str]:

@@ -133,7 +133,7 @@ class App:
             if not self.port.send(queue, [found[1]]):
                 break
             self.numbers[queue] += 1
-            self.machine.record.accepted(found[0])
+            self.machine.record.accepted(*found)
             self.wanted.popleft()
             sent += 1
         return sent
@@ -249,7 +249,7 @@ class Machine:
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
-            self.record.accepted(found[0])
+            self.record.accepted(*found)
             link.transmit(found[1])
 
     def _at_tap(self, name: str, data: bytes) -> None:

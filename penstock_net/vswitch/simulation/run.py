@@ -8,6 +8,7 @@ shorten(found)           # fewer steps that break a law
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock_net.units import parse_time
@@ -17,6 +18,7 @@ from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import APPS, BASE, END_NS, PORTS, SETTLE_NS, TAPS, Machine, number_of
 from penstock_net.vswitch.simulation.steps import Step
+from penstock_net.vswitch.simulation.trace import Trace
 from penstock_net.vswitch.world.calls import table
 
 PROBES = 3  # frames of each pair of ports in the end
@@ -51,12 +53,16 @@ def simulate(
     *,
     steps: Sequence[Step] | None = None,
     settings: dict[str, Any] | None = None,
+    trace: str | Path | None = None,
+    pcap: str | Path | None = None,
 ) -> Found:
     """Run the whole switch in a simulated world.
 
     seed      what is drawn: the steps and their times, the order in which threads run, addresses
     duration  simulated time in which steps are drawn; a run goes on until all is quiet
     steps, settings  these instead of those that are drawn
+    trace     a file for the last events: questions to the world and their answers, steps, frames
+    pcap      a file for the last frames, as pcapng
     """
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
@@ -64,6 +70,7 @@ def simulate(
     plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
     machine, failure, counts = Machine(seed, chosen), "", dict[str, int]()
     begin = machine.world.now
+    told = Trace(machine.world, machine.record, begin) if trace or pcap else None
     with machine:
         try:
             counts = _run(machine, plan)
@@ -73,6 +80,10 @@ def simulate(
             failure = f"{type(error).__name__}: {error}"
     record = machine.record
     record.note("end", sorted(counts.items()), failure)
+    if told and trace:
+        told.write_text(trace, failure)
+    if told and pcap:
+        told.write_pcap(pcap)
     passed, digest = machine.world.now - begin, record.events.hexdigest()
     return Found(seed, chosen, plan, digest, passed, record.sent, record.came, machine.world.tasks.waits, counts, failure)
 
