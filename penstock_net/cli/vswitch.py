@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock_net.cli.vswitch_simulate import simulate
+from penstock_net.cli.vswitch_simulate import read_spec, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,19 +38,6 @@ def _user(name: str | None) -> int | None:
     from penstock_net.vswitch.daemon import places
 
     return places.user_number(name) if name else None
-
-
-def _read(spec: Path) -> dict[str, Any]:
-    import tomllib
-
-    from penstock_net.inputs import read_text
-    from penstock_net.spec.toml import syntax_error
-
-    text = read_text(str(spec), "spec")
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # besides syntax: numbers too long, tables too deep
-        raise syntax_error(str(spec), text, error) from None
 
 
 @contextlib.contextmanager
@@ -102,7 +89,7 @@ def up(
         log.start(level, file)
         run(takeover.Taken(old).build(takeover.program()), lambda: None)
         return
-    content = _read(spec)
+    content = read_spec(spec)
     if check:
         lacking = missing(content, socket)
         for line in lacking:
@@ -334,7 +321,7 @@ def reload(
 
         penstock vswitch reload switch.toml
     """
-    content = _read(spec)
+    content = read_spec(spec)
     path = socket or content.get("switch", {}).get("socket")
     answer = _ask(path, allow_uid, {"reload": content})
     up = [name for name in answer["ports"] if name not in answer["not_up"]]
@@ -384,7 +371,7 @@ def port_add(
 
     if (name is None) == (spec is None):
         raise SpecError("give either NAME and KEY=VALUE, or --file", path="port add")
-    tables = [port_table(name, keys or ())] if name is not None else port_tables(_read(spec)) if spec else []
+    tables = [port_table(name, keys or ())] if name is not None else port_tables(read_spec(spec)) if spec else []
     answer = _ask(socket, allow_uid, {"port_add": tables, "keep": keep}, 15 + 0.2 * len(tables))["added"]
     if json:
         typer.echo(dumps(answer, indent=2))
