@@ -39,7 +39,7 @@ def simulate(
         if found.failure and shorten:
             found = run.shorten(found, content=content)
             if trace or pcap:
-                same = {"steps": found.steps, "settings": found.settings, "content": content}
+                same: dict[str, Any] = {"steps": found.steps, "settings": found.settings, "content": content}
                 run.simulate(number, **same, trace=trace, pcap=pcap)
         lost = ", ".join(f"{frames:,} {reason}" for reason, frames in found.lost.items()) or "none"
         typer.echo(f"{found}" if found.failure else f"{found}: {found.came:,} of {found.sent:,} frames came; others: {lost}")

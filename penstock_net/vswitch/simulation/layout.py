@@ -85,7 +85,9 @@ def layout_of(content: Mapping[str, Any]) -> Layout:
     if not 2 <= len(given) <= MOST_PORTS:
         raise SpecError(f"must be 2 to {MOST_PORTS} ports, and {len(given)} are given", path="port", remedy="leave some out")
     said = [f"switch.{key} is left out" for key in SWITCH_KEYS if key in content.get("switch", {})]
-    apps, taps, tables = [], [], {}
+    apps: list[str] = []
+    taps: list[str] = []
+    tables: dict[str, dict[str, Any]] = {}
     for i, (name, table) in enumerate(given.items()):
         kind = table.get("kind", "shm")
         if first_address(table.get("addresses", [])) is None:

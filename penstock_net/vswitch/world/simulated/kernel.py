@@ -32,7 +32,8 @@ class Simulated:
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
-        self.now, self.calls = parts.BEGIN_NS, self
+        self.now = parts.BEGIN_NS
+        self.calls: Any = self
         self.tasks = Tasks(self)
         self.table = Table(lambda: self.tasks.current.pid, lambda: self.tasks.current.killed)
         self.memory: dict[int, int] = {}  # processes that have a memory file open, by its descriptor, which is the real kernel's
