@@ -7,7 +7,8 @@ from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.linux.htb import REST
 from penstock_net.vswitch.linux.monitor import OWN_QDISC
 from penstock_net.vswitch.simulation.laws import MS, Broken
-from penstock_net.vswitch.simulation.machine import APPS, TAPS, Machine, number_of
+from penstock_net.vswitch.simulation.layout import USUAL
+from penstock_net.vswitch.simulation.machine import Machine
 from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.queueing import Queueing
 
@@ -21,7 +22,7 @@ def replace(machine: Machine, name: str) -> None:
     link = machine.link(name)
     if link is None or not machine.edge:
         return
-    machine.record.disturb(number_of(name), WHY)
+    machine.record.disturb(machine.layout.number(name), WHY)
     link.drop_queueing()
     link.queueing = Queueing(machine.world, "fq", FOREIGN, 0, link.queue_frames, link.into_ring)
     machine.world.report_root(link)
@@ -29,9 +30,9 @@ def replace(machine: Machine, name: str) -> None:
 
 def loaded_again(machine: Machine) -> None:
     """After `reload` all edges are the switch's."""
-    for name in TAPS:
+    for name in machine.layout.taps:
         if (link := machine.link(name)) and link.queueing and link.queueing.handle == OWN_QDISC:
-            machine.record.calm(number_of(name), WHY)
+            machine.record.calm(machine.layout.number(name), WHY)
 
 
 DO: dict[str, Callable[..., None]] = {"replace qdisc": replace}
@@ -41,7 +42,7 @@ def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
     """What may be done to edges; most of it is a receiver that does not read, for whose flow an edge sets up a class."""
     if not edge:
         return []
-    tap, app, later = draw.choice(TAPS), draw.choice(APPS[:3]), at + draw.randrange(10 * MS, 60 * MS)
+    tap, app, later = draw.choice(USUAL.taps), draw.choice(USUAL.apps[:3]), at + draw.randrange(10 * MS, 60 * MS)
     sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(4, 10))]
     full = [Step(at, "stop reading", app), *sent]
     return [

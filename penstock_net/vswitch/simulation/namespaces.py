@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock_net.vswitch.simulation.laws import MS
-from penstock_net.vswitch.simulation.machine import SETTLE_NS, TAPS, Machine, number_of
+from penstock_net.vswitch.simulation.layout import USUAL
+from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
 from penstock_net.vswitch.simulation.places import ELSEWHERE, NAMES, PROCESS, PROCESSES
 from penstock_net.vswitch.simulation.step import Step
 
@@ -13,7 +14,7 @@ WHY, MOVED = "its namespace is gone", "it was moved"
 
 
 def _ports(machine: Machine, place: str) -> list[int]:
-    return [number_of(name) for name, where in machine.places.where.items() if where == place]
+    return [machine.layout.number(name) for name, where in machine.places.where.items() if where == place]
 
 
 def lose(machine: Machine, place: str) -> None:
@@ -46,29 +47,29 @@ def move(machine: Machine, name: str) -> None:
     """An interface is moved to another namespace."""
     elsewhere, link = machine.world.spaces.named(ELSEWHERE), machine.link(name)
     if elsewhere and link and not elsewhere.named(link.name):
-        machine.record.disturb(number_of(name), MOVED)
+        machine.record.disturb(machine.layout.number(name), MOVED)
         link.space.move(link, elsewhere)
 
 
 def move_back(machine: Machine, name: str) -> None:
     home, link = machine.places.of(name), machine.places.moved(name)
     if home and link and link.space.move(link, home):
-        machine.world.at(machine.world.now + SETTLE_NS, lambda: machine.record.calm(number_of(name), MOVED))
+        machine.world.at(machine.world.now + SETTLE_NS, lambda: machine.record.calm(machine.layout.number(name), MOVED))
 
 
 def loaded_again(machine: Machine) -> None:
     """After `reload` all interfaces are there whose namespaces are."""
-    for name in TAPS:
+    for name in machine.layout.taps:
         if (link := machine.link(name)) and link.tap:
             for why in (WHY, MOVED):
-                machine.record.calm(number_of(name), why)
+                machine.record.calm(machine.layout.number(name), why)
 
 
 def mend(machine: Machine) -> None:
     """All places are there again."""
     for place in sorted({*machine.places.where.values()}):
         make(machine, place)
-    for name in TAPS:
+    for name in machine.layout.taps:
         move_back(machine, name)
 
 
@@ -85,7 +86,7 @@ def draw_places(draw: random.Random) -> dict[str, str]:
     if draw.random() < 0.6:
         return {}
     some = draw.choice((NAMES[:1], NAMES, PROCESSES, (*NAMES, *PROCESSES)))
-    return {name: draw.choice(some) for name in TAPS if draw.random() < 0.75}
+    return {name: draw.choice(some) for name in USUAL.taps if draw.random() < 0.75}
 
 
 def troubles(draw: random.Random, at: int, where: dict[str, Any]) -> list[list[Step]]:

@@ -80,7 +80,7 @@ class Places:
     def moved(self, port: str) -> Link | None:
         """The interface of a port, if somebody has moved it to another namespace."""
         space = self.machine.world.spaces.named(ELSEWHERE)
-        return space.named(f"tap-{port}") if space else None
+        return space.named(self.machine.layout.device(port)) if space else None
 
     def keys(self, port: str) -> dict[str, Any]:
         """Of a [[port]]."""

@@ -20,6 +20,7 @@ class File:
 
     def __init__(self) -> None:
         self.watchers: list[Watched] = []
+        self.sleepers: list[Any] = []  # tasks that wait for it
         self.descriptors = 0
         self.keeps: Any = None  # the namespace that it was opened in, or that it is a descriptor of
 
@@ -42,10 +43,12 @@ class File:
         """The last descriptor has been closed."""
 
     def happened(self, events: int) -> None:
-        """Tell those who wait for any of these."""
+        """Tell those who wait for any of these. Whatever makes a descriptor ready must do so: nobody looks at it before."""
+        for task in self.sleepers:
+            task.told = True
         for watched in self.watchers:
             if events & (watched.events | select.EPOLLERR):
-                watched.epoll.pending.setdefault(watched)
+                watched.epoll.put(watched)
 
 
 class Table:
@@ -159,13 +162,18 @@ class Epoll(File):
         watched = self.known[number, id(file)] = Watched(self, number, file, events, data)
         file.watchers.append(watched)
         if self.due(watched):
-            self.pending[watched] = None
+            self.put(watched)
+
+    def put(self, watched: Watched) -> None:
+        """Something has happened to a descriptor of the set."""
+        self.pending.setdefault(watched)
+        self.happened(select.EPOLLIN)
 
     def change(self, number: int, file: File, events: int) -> None:
         watched = self._known(number, file)
         watched.events = events
         if self.due(watched):
-            self.pending.setdefault(watched)
+            self.put(watched)
 
     def remove(self, number: int, file: File) -> None:
         """OSError: it is not in the set."""

@@ -7,7 +7,7 @@ import os
 import random
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from penstock_net.vswitch.world.simulated import parts
@@ -42,7 +42,8 @@ class Simulated:
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
-        self.now, self.calls = parts.BEGIN_NS, self
+        self.now = parts.BEGIN_NS
+        self.calls: Any = self
         self.tasks = Tasks(self)
         self.table = Table(
             lambda: self.tasks.current.pid, lambda: self.tasks.current.killed, lambda space: self.spaces.leave(space)
@@ -84,9 +85,14 @@ class Simulated:
         self.now = max(self.now, at)
         do()
 
-    def wait(self, until: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass until something is so, or until then.  Stuck: neither will come."""
-        self.tasks.wait(until, is_over)
+    def wait(self, until: float, is_over: Callable[[], bool] = lambda: False, files: Sequence[File] = ()) -> None:
+        """Let time pass until something is so, or until then; `files` as `Tasks.wait` has it.  Stuck: neither will come."""
+        self.tasks.wait(until, is_over, files)
+
+    def wait_unless(self, until: float, is_over: Callable[[], bool], files: Sequence[File]) -> None:
+        """The same for a call of the kernel: it does not wait if it need not."""
+        if until > self.now and not is_over():
+            self.tasks.wait(until, is_over, files)
 
     # ---- Descriptors ----
 
@@ -199,7 +205,7 @@ class Simulated:
     # ---- Calls of the compiled parts: contract.Calls ----
 
     def now_ns(self) -> int:
-        self.now += self.random.randrange(50, 1000)
+        self.now += 50 + int(950 * self.random.random())
         self.tasks.maybe_pass()
         return self.now
 
@@ -208,7 +214,7 @@ class Simulated:
 
     def sleep_on(self, epoll: int, ns: int) -> list[int]:
         waited = self.of(epoll, Epoll)
-        self.wait(self.now + ns, lambda: waited.ready() != 0)
+        self.wait_unless(self.now + ns, lambda: waited.ready() != 0, [waited])
         return [watched.data for watched, _ in waited.news(64) if watched.data]
 
     def poll_pair(self, fds: tuple[int, int], events: tuple[int, int], ns: int) -> tuple[int, int]:
@@ -218,7 +224,7 @@ class Simulated:
             first, second = (file.ready() & (wanted | select.EPOLLERR) if file else 0 for file, wanted in zip(files, events))
             return first, second
 
-        self.wait(self.now + ns, lambda: any(ready()))
+        self.wait_unless(self.now + ns, lambda: any(ready()), [file for file in files if file])
         return ready()
 
     def read(self, fd: int, room: int) -> bytes | int:

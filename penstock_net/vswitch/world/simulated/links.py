@@ -98,6 +98,8 @@ class Link:
         if self.up != up:
             self.up = up
             self.change()
+            if up and self.tap:
+                self.tap.happened(select.EPOLLOUT)
             if not up:
                 self.neighbours.clear()
                 if self.queueing:

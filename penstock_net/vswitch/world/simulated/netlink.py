@@ -304,18 +304,22 @@ class Diagnosis(File):
     def ready(self) -> int:
         return select.EPOLLOUT | (select.EPOLLIN if self.queue else 0)
 
+    def _put(self, packet: bytes) -> None:
+        self.queue.append(packet)
+        self.happened(select.EPOLLIN)
+
     def read(self, room: int) -> bytes | int:
         return self.queue.popleft()[:room] if self.queue else -errno.EAGAIN
 
     def write(self, data: bytes) -> int:
         _, _, flags, serial, _ = struct.unpack_from("=IHHII", data)
         if flags & DUMP == DUMP:
-            self.queue.append(message(DONE, bytes(4), serial, MANY))
+            self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)
         peer, port = struct.unpack_from("!HH", data, 24)
         if port in self.space.senders:
             found = struct.pack("=BBBB", data[16], 1, 0, 0) + struct.pack("!HH", port, peer) + bytes(64)
-            self.queue.append(message(SOCKET_BY_FAMILY, found + _attribute(MEMORY, bytes(36)), serial))
+            self._put(message(SOCKET_BY_FAMILY, found + _attribute(MEMORY, bytes(36)), serial))
         else:
-            self.queue.append(message(ERROR, struct.pack("=i", -errno.ENOENT) + data[:16], serial))
+            self._put(message(ERROR, struct.pack("=i", -errno.ENOENT) + data[:16], serial))
         return len(data)

@@ -227,7 +227,7 @@ class Set:
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
         self.world.tasks.maybe_pass()
         until = math.inf if timeout is None or timeout < 0 else self.world.now + math.ceil(timeout * NANO)
-        self.world.wait(until, lambda: self.epoll.ready() != 0)
+        self.world.wait_unless(until, lambda: self.epoll.ready() != 0, [self.epoll])
         return [(watched.number, events) for watched, events in self.epoll.news(maxevents if maxevents > 0 else 1 << 20)]
 
     def close(self) -> None:
@@ -257,5 +257,6 @@ class Poll:
             return [row for row in rows if row[1]]
 
         self.world.tasks.maybe_pass()
-        self.world.wait(math.inf if ms is None or ms < 0 else self.world.now + ms * NANO / 1000, lambda: bool(ready()))
+        until = math.inf if ms is None or ms < 0 else self.world.now + ms * NANO / 1000
+        self.world.wait_unless(until, lambda: bool(ready()), [file for _, file, _ in files if file])
         return ready()

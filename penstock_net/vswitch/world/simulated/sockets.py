@@ -165,7 +165,7 @@ class Socket:
         file = self.world.table.get(self.number)
         self.world.tasks.maybe_pass()
         if self.timeout:
-            self.world.wait(self.world.now + self.timeout * NANO, lambda: file.ready() & events != 0)
+            self.world.wait_unless(self.world.now + self.timeout * NANO, lambda: file.ready() & events != 0, [file])
 
     def _late(self) -> OSError:
         return TimeoutError("timed out") if self.timeout else refused(errno.EAGAIN)
