@@ -144,7 +144,7 @@ def test_addresses_are_set_while_an_interface_is_made_again():
 
 def test_an_edge_leaves_no_class():
     """A receiver does not read: the flow to it gets a class at its interface, and has none in the end."""
-    sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(12)]
+    sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(4)]
     steps = [Step(0, "start", "a"), Step(2 * MS, "stop reading", "a"), *sent, Step(40 * MS, "read again", "a")]
     settings = {**SETTINGS, "edge": True}
     found = simulate(3, steps=steps, settings=settings)

@@ -13,7 +13,7 @@ from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 WHY, FOREIGN = "another program has set its queueing discipline", 0x80020000
-EMPTY_NS = 1500 * MS  # after which an edge has no class that it does not need
+EMPTY_NS = 5000 * MS  # after which an edge has no class that it does not need, at the latest
 DRAWN = 0.35  # of the runs have edges
 
 
@@ -42,20 +42,28 @@ def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
     """What may be done to edges; most of it is a receiver that does not read, for whose flow an edge sets up a class."""
     if not edge:
         return []
+    mine = draw.choice([name for name in USUAL.taps if name in USUAL.base])
     tap, app, later = draw.choice(USUAL.taps), draw.choice(USUAL.apps[:3]), at + draw.randrange(10 * MS, 60 * MS)
-    sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(4, 10))]
+    sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(3, 6))]
     full = [Step(at, "stop reading", app), *sent]
     return [
         [*full, Step(later, "read again", app)],
         [*full, Step(later, "kill", app), Step(later + MS, "start", app)],
         [*full, Step(later, "remove", tap), Step(later + MS, "read again", app), Step(later + 2 * MS, "add", tap)],
         [*full, Step(later, "down", tap), Step(later + MS, "up", tap), Step(later + 2 * MS, "read again", app)],
-        [Step(at, "replace qdisc", tap), Step(at + draw.randrange(40 * MS), "reload", "", (False,))],
+        [Step(at, "replace qdisc", mine), Step(at + draw.randrange(40 * MS), "reload", "", (False,))],
+        [Step(at, "replace qdisc", mine)],
         [Step(at, "replace qdisc", tap), Step(at + draw.randrange(5 * MS), "delete", tap)],
     ]
 
 
 # ---- Laws ----
+
+
+def are_empty(machine: Machine) -> bool:
+    """Whether no interface has a class or a filter for a flow."""
+    found = [link.queueing for link in machine.world.spaces.links() if link.queueing]
+    return not any(each.filters or each.classes.keys() - {REST} for each in found)
 
 
 def check_left(machine: Machine, names: list[str]) -> None:

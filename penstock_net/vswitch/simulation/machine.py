@@ -34,7 +34,7 @@ from penstock_net.vswitch.world.simulated.links import Link
 SOCKET = "/simulated/switch.sock"
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-EDGE_BOUND_NS = 1500 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
+EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
 OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
