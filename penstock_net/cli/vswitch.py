@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock_net.cli.vswitch_simulate import read_spec, simulate
+
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -36,19 +38,6 @@ def _user(name: str | None) -> int | None:
     from penstock_net.vswitch.daemon import places
 
     return places.user_number(name) if name else None
-
-
-def _read(spec: Path) -> dict[str, Any]:
-    import tomllib
-
-    from penstock_net.inputs import read_text
-    from penstock_net.spec.toml import syntax_error
-
-    text = read_text(str(spec), "spec")
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # besides syntax: numbers too long, tables too deep
-        raise syntax_error(str(spec), text, error) from None
 
 
 @contextlib.contextmanager
@@ -100,7 +89,7 @@ def up(
         log.start(level, file)
         run(takeover.Taken(old).build(takeover.program()), lambda: None)
         return
-    content = _read(spec)
+    content = read_spec(spec)
     if check:
         lacking = missing(content, socket)
         for line in lacking:
@@ -332,7 +321,7 @@ def reload(
 
         penstock vswitch reload switch.toml
     """
-    content = _read(spec)
+    content = read_spec(spec)
     path = socket or content.get("switch", {}).get("socket")
     answer = _ask(path, allow_uid, {"reload": content})
     up = [name for name in answer["ports"] if name not in answer["not_up"]]
@@ -382,7 +371,7 @@ def port_add(
 
     if (name is None) == (spec is None):
         raise SpecError("give either NAME and KEY=VALUE, or --file", path="port add")
-    tables = [port_table(name, keys or ())] if name is not None else port_tables(_read(spec)) if spec else []
+    tables = [port_table(name, keys or ())] if name is not None else port_tables(read_spec(spec)) if spec else []
     answer = _ask(socket, allow_uid, {"port_add": tables, "keep": keep}, 15 + 0.2 * len(tables))["added"]
     if json:
         typer.echo(dumps(answer, indent=2))
@@ -535,33 +524,7 @@ def slow(
                 break
 
 
-@app.command()
-def simulate(
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The first seed.")] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many seeds, one after the other.")] = 1,
-    duration: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Simulated time in which faults and traffic are drawn.")
-    ] = "100ms",
-    shorten: Annotated[bool, typer.Option("--shorten", help="Of a failure, find a few steps that do.")] = False,
-) -> None:
-    """Run the whole switch in a simulated world, under faults that a seed draws; exit status 1 if a law does not hold.
-
-    Nothing of this machine is touched, and no permission is needed. The same seed is the same run.
-
-    Example:
-
-        penstock vswitch simulate --seed 7 --for 1s
-    """
-    from penstock_net.vswitch.simulation import run
-
-    for number in range(seed, seed + count):
-        found = run.simulate(number, duration)
-        if found.failure and shorten:
-            found = run.shorten(found)
-        lost = ", ".join(f"{frames:,} {reason}" for reason, frames in found.lost.items()) or "none"
-        typer.echo(f"{found}" if found.failure else f"{found}: {found.came:,} of {found.sent:,} frames came; others: {lost}")
-        if found.failure:
-            raise typer.Exit(1)
+app.command()(simulate)
 
 
 @app.command()

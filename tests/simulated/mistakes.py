@@ -4,11 +4,15 @@ import contextlib
 from unittest import mock
 
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.daemon import server
 from penstock_net.vswitch.daemon.config import Switch
 from penstock_net.vswitch.daemon.keeper import Keeper
+from penstock_net.vswitch.daemon.kept import Kept
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.linux.monitor import Monitor
+from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.htb import Htb
+from penstock_net.vswitch.linux.monitor import OWN_QDISC, Monitor
 from penstock_net.vswitch.simulation import steps
 from penstock_net.vswitch.support.losses import Ledger
 from penstock_net.vswitch.world import os
@@ -43,6 +47,42 @@ REGION, ENDS = Daemon._attach_region, Daemon._wait_for_end
 def overruns_ignored(self):
     return CHANGES(self) or []
 
+
+def namespace_kept(self, kept):
+    """The descriptor of a namespace that is gone stays open."""
+    kept.device.namespace = None
+    LEAVE(self, kept)
+
+
+LEAVE = Keeper._leave_namespace
+
+
+def monitor_kept(self, kept):
+    """The sockets that watch a namespace stay open."""
+    with mock.patch.object(Monitor, "close", nothing):
+        LEAVE(self, kept)
+
+
+def number_is_enough(which):
+    """A process is known by its number alone."""
+    found = PROCESS(which)
+    return found and (found[0], "")
+
+
+PROCESS = netns.process_of
+
+
+def class_kept(self, minor):
+    """A class that no flow needs any longer stays."""
+
+
+def diagnosis_kept(self, *error):
+    """The socket by which an edge asks for senders stays open."""
+    with mock.patch.object(self.senders, "close", nothing):
+        EDGE_ENDS(self, *error)
+
+
+EDGE_ENDS = Edge.__exit__
 
 REGIONS = []
 
@@ -132,6 +172,16 @@ MISTAKES = {
     "a device is not suspended before it is left": replaced(Keeper, "_leave", lambda self, kept: kept.device.port.close()),
     "a port that is removed is not suspended first": replaced(Keeper, "remove", not_suspended),
     "an interface that is up again is not looked at": replaced(Keeper, "_concerned", lambda self, place: set()),
+    "a namespace that is gone is kept by its descriptor": replaced(Keeper, "_leave_namespace", namespace_kept),
+    "a namespace that is gone is kept by what watches it": replaced(Keeper, "_leave_namespace", monitor_kept),
+    "a namespace of the same name is taken for the old one": replaced(Kept, "has_another_namespace", False),
+    "a process is known by its number alone": replaced(netns, "process_of", number_is_enough),
+    "an interface that was moved is not seen": replaced(devices, "place_of", lambda fd, here: here),
+    "a class of an edge stays": replaced(Htb, "delete_class", class_kept),
+    "a filter of an edge stays": replaced(Htb, "delete_filter", nothing),
+    "a socket of an edge stays open": replaced(Edge, "__exit__", diagnosis_kept),
+    "the queueing discipline of another program is not seen": replaced(Monitor, "root_qdisc", lambda self, i: ("htb", OWN_QDISC)),
+    "neighbours stay whose addresses no port has": replaced(Monitor, "remove_neighbour", nothing),
     "`reload` does not try again": replaced(Keeper, "retry", lambda self: {}),
     "a receiver that does not read pauses its senders as a whole": whole_ports,
 }

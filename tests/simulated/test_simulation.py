@@ -1,13 +1,19 @@
 """The whole switch in a simulated world: laws on drawn schedules, faults that were found so, and mistakes that must be found."""
 
 import os
+import random
+import struct
 import subprocess
 import sys
 
 import pytest
+import typer
 from mistakes import MISTAKES
 
+from penstock_net.cli.vswitch_simulate import simulate as command
+from penstock_net.vswitch.simulation import trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
+from penstock_net.vswitch.simulation.steps import draw_steps
 
 MS = 1_000_000
 SETTINGS = {
@@ -38,6 +44,58 @@ def test_a_seed_is_the_same_bits():
     assert said.stdout.strip() == first[0]
 
 
+def test_time_in_which_nothing_happens_costs_little():
+    """Nobody wakes up without work: what more there is to do in ten seconds more."""
+    starts = [Step(0, "start", name) for name in "abc"]
+    short, long = (
+        simulate(1, steps=[*starts, Step(seconds * 1000 * MS, "show", "", ("ports",))], settings=SETTINGS) for seconds in (1, 11)
+    )
+    assert not short.failure and not long.failure
+    assert long.simulated_ns > short.simulated_ns + 9_000 * MS
+    assert long.questions - short.questions < 10 * 25
+
+
+def test_steps_do_not_grow_with_the_length_of_a_run():
+    numbers = [[len(draw_steps(random.Random(i), seconds * 1000 * MS)) for i in range(20)] for seconds in (1, 3600)]
+    assert sum(numbers[1]) < 2 * sum(numbers[0])
+
+
+# ---- What led to a failure ----
+
+
+def test_a_trace_and_a_pcap_change_nothing(tmp_path):
+    plain = simulate(5, "30ms")
+    told = simulate(5, "30ms", trace=tmp_path / "trace", pcap=tmp_path / "pcap")
+    assert (told.digest, told.questions) == (plain.digest, plain.questions)
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert lines[-1] == "# all laws have held"
+    for said in ("sleep_on(", ".recv(", "ip", "start a", "came"):
+        assert any(said in line for line in lines), said
+    blocks, data, at = [], (tmp_path / "pcap").read_bytes(), 0
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        blocks.append(kind)
+        at += size
+    assert at == len(data)
+    assert blocks.count(1) == 8
+    assert plain.sent + plain.came <= blocks.count(6) <= 2 * plain.sent
+
+
+def test_only_the_last_events_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace, "MOST_EVENTS", 50)
+    with MISTAKES["an eventfd of each application stays open"]():
+        found = simulate(0, "10ms", trace=tmp_path / "trace")
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert found.failure and len(lines) == 52
+    assert found.failure in lines[-1]
+
+
+def test_a_failure_says_how_to_see_what_led_to_it(capsys):
+    with MISTAKES["an eventfd of each application stays open"](), pytest.raises(typer.Exit):
+        command(seed=0, duration="10ms")
+    assert "penstock vswitch simulate --seed 0 --for 10ms --trace FILE --pcap FILE" in capsys.readouterr().out
+
+
 # ---- Faults that were found so: the seed, and the steps that were left of it ----
 
 
@@ -62,6 +120,37 @@ def test_changes_are_shown_while_a_port_is_removed():
     shows = [Step(23 * MS + i * 20_000, "show", "", ("changes",)) for i in range(20)]
     found = simulate(0, steps=[Step(MS, "add", "v"), Step(23 * MS, "remove", "v"), *shows], settings=SETTINGS)
     assert not found.failure, found
+
+
+def test_the_table_of_mounts_is_watched_only_as_long_as_a_port_is_in_a_namespace():
+    """Its descriptor stayed open when the only port in a namespace was removed."""
+    found = simulate(1, steps=[Step(5 * MS, "add", "v")], settings={**SETTINGS, "netns": {"v": "left"}})
+    assert not found.failure, found
+
+
+def test_addresses_are_set_while_an_interface_is_made_again():
+    """It had got those from before, and counted as one with the present ones: those from before stayed at it."""
+    steps = [
+        Step(5 * MS, "lose namespace", "left"),
+        Step(10 * MS, "readdress", "t", (1,)),
+    ]  # and in the end it is made, and `undo`
+    for seed in (7, 8):
+        found = simulate(seed, steps=steps, settings={**SETTINGS, "netns": {"t": "left"}})
+        assert not found.failure, found
+
+
+# ---- Edges ----
+
+
+def test_an_edge_leaves_no_class():
+    """A receiver does not read: the flow to it gets a class at its interface, and has none in the end."""
+    sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(4)]
+    steps = [Step(0, "start", "a"), Step(2 * MS, "stop reading", "a"), *sent, Step(40 * MS, "read again", "a")]
+    settings = {**SETTINGS, "edge": True}
+    found = simulate(3, steps=steps, settings=settings)
+    assert not found.failure, found
+    with MISTAKES["a class of an edge stays"]():
+        assert "port t has classes [1, 2]" in simulate(3, steps=steps, settings=settings).failure
 
 
 # ---- Mistakes that are put back ----

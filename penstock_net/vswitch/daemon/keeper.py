@@ -65,6 +65,7 @@ class Keeper:
         """Keep more devices, which were just set up."""
         with self.lock:
             for each in self._new(opened):
+                each.addresses = list(self.daemon.ports[each.name]["addresses"])
                 with self._told(each):
                     self._settle(each)
                 each.again = True  # what has happened before it was watched is seen at once
@@ -111,6 +112,10 @@ class Keeper:
                 if is_there:
                     each.device.give_back()
                 self._leave_namespace(each)
+            if self.mounts and not any(each.where is not None for each in self.kept):
+                self.epoll.unregister(self.mounts)
+                self.mounts.close()
+                self.mounts = None
 
     def close(self) -> None:
         self.over = True
@@ -360,7 +365,7 @@ class Keeper:
     def _open(self, kept: Kept, forced: bool) -> str:
         """Open the interface again, if it or its namespace is there; what prevents it, or nothing."""
         device, plan = kept.device, kept.plan
-        addresses = self._addresses(kept)
+        addresses = list(kept.addresses)  # whoever changes those of the port waits for this thread, and changes these then
         try:
             if kept.where is not None and device.namespace is None:
                 namespace = netns.open_netns(kept.where)
@@ -406,13 +411,8 @@ class Keeper:
             kept.device.driver.own[:] = kept.device.own_addresses
             self.switch.readdress(self.daemon.ports)
 
-    def _addresses(self, kept: Kept) -> list[str]:
-        """The addresses of a device's port; those that it had, if the port is being removed."""
-        port = self.daemon.ports.get(kept.name)
-        return list(port["addresses"] if port else kept.addresses)
-
     def _set_up(self, kept: Kept) -> None:
-        kept.addresses, kept.was_down = self._addresses(kept), False
+        kept.was_down = False
         kept.plan.set_up(kept.device.namespace, kept.addresses)
         if monitor := kept.monitor:
             for address in kept.neighbours:
@@ -422,7 +422,7 @@ class Keeper:
     def _settle(self, kept: Kept) -> None:
         """Note what an interface is that was just set up."""
         self._identify(kept)
-        kept.addresses, kept.was_down, kept.removed = self._addresses(kept), False, False
+        kept.was_down = kept.removed = False
         monitor = self._monitor(kept)
         if monitor and kept.plan.interface and (link := monitor.named(kept.plan.interface)):
             self._renumber(kept, link.number)

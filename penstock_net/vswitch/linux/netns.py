@@ -1,7 +1,6 @@
 """Network namespaces: entering one for a while, in one thread."""
 
 import contextlib
-import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +9,11 @@ from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib, subprocess
 
 CLONE_NEWNET, GET_NAMESPACE_TYPE = 0x40000000, 0xB703
-_load = functools.cache(lambda library: library(None, use_errno=True))
 
 
 def libc() -> Any:
     """The functions of the C library, which Python has not all."""
-    return _load(ctypes.CDLL)
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def current_fd() -> int:

@@ -1,5 +1,6 @@
 """Frames that say what they are: from which incarnation of which sender, of which flow, and which of it."""
 
+import functools
 import ipaddress
 import struct
 import zlib
@@ -7,6 +8,9 @@ from typing import NamedTuple
 
 HEADERS = 42  # Ethernet, IPv4, UDP
 MARK = struct.Struct("!HHHHHIHI")
+FRAME = struct.Struct("!HHHHHI")
+HEADER = struct.Struct("!12sHBBHHHBBH4s4sHHHH")
+MACS = b"\2" * 6 + b"\4" * 6
 LEAST = HEADERS + MARK.size
 PORT = 1000  # of UDP, of the first flow
 
@@ -34,14 +38,17 @@ def written(frame: Frame, source: str, target: str, size: int) -> bytes:
     length = max(size, LEAST) - HEADERS
     mark = MARK.pack(*flow, frame.number, length, _check(frame))
     filler = bytes([(frame.number + flow.queue) & 0xFF]) * (length - MARK.size)
-    body = struct.pack("!HHHH", PORT + flow.queue, PORT + flow.source, 8 + length, 0) + mark + filler
-    a, b = ipaddress.IPv4Address(source).packed, ipaddress.IPv4Address(target).packed
-    header = struct.pack("!HBBHHHBBH", 0x0800, 0x45, 0, 20 + len(body), 0, 0, 64, 17, 0)
-    return b"\2" * 6 + b"\4" * 6 + header + a + b + body
+    ip, udp = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0), (PORT + flow.queue, PORT + flow.source, 8 + length, 0)
+    return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp) + mark + filler
+
+
+@functools.cache
+def packed(address: str) -> bytes:
+    return ipaddress.IPv4Address(address).packed
 
 
 def _check(frame: Frame) -> int:
-    return zlib.crc32(b"%d %d %d %d %d %d" % (*frame.flow, frame.number))
+    return zlib.crc32(FRAME.pack(*frame.flow, frame.number))
 
 
 def read(data: bytes) -> Frame | None:

@@ -1,16 +1,19 @@
 """The simulated machine: the switch's process, applications at its shared memory, programs at its TAPs, and operators.
 
-Ports are known by their numbers in PORTS. Each has a usual address and another one, which `set` may give it.
+`layout.py` says which ports there are.
 """
 
 import contextlib
 import gc
+import ipaddress
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any
+from select import EPOLLIN
+from typing import Any, NamedTuple
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach import devices, edge
 from penstock_net.vswitch.attach.open import kinds
 from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
@@ -19,37 +22,37 @@ from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import frames
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
+from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
+from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
+from penstock_net.vswitch.support.settings import validate_settings
 from penstock_net.vswitch.world.calls import table
+from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
 SOCKET = "/simulated/switch.sock"
-APPS, TAPS = ("a", "b", "c", "d"), ("t", "u", "v", "w")
-PORTS = (*APPS, *TAPS)
-BASE = ("a", "b", "c", "t", "u")  # of the specification; `d` and `v` come by `port add`, `w` by `reload`
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-QUEUES = 64  # of a TAP
+EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
+OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
-MOST_WAITS = 150_000  # of all threads in a run
+MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
+FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # of an application
+LEAST_LOOK_NS = 5 * MS
+ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 
 
-def number_of(name: str) -> int:
-    return PORTS.index(name)
+class PortRow(NamedTuple):
+    """What a run was like for a port."""
 
-
-def address_of(name: str, other: bool = False) -> str:
-    return f"10.0.{int(other)}.{number_of(name) + 1}"
-
-
-def table_of(name: str) -> dict[str, Any]:
-    """A [[port]] of the specification."""
-    found: dict[str, Any] = {"name": name, "addresses": [address_of(name)]}
-    if name in TAPS:
-        found |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
-    return found
+    port: str
+    sent: int  # frames that the switch, or the kernel in front of it, has taken
+    came: int
+    lost: dict[str, int]  # frames by reason, as `show losses` has them
+    pauses: int  # of its transmit queues
+    paused_ns: int  # of its flows, summed; 0 unless an operator's own ports are tried
 
 
 class App:
@@ -64,10 +67,11 @@ class App:
         self.half = False  # it does not ring for what it sends
         self.over = False
         self.port: Port | None = None
+        self.orders = Eventfd(0)  # raised when it is told something
         self.task = machine.world.tasks.process(f"{name}.{life}", self._run)
 
     def _run(self) -> None:
-        record, at = self.machine.record, number_of(self.name)
+        record, at = self.machine.record, self.machine.layout.number(self.name)
         while self.port is None:
             try:
                 self.port = connect(self.name, SOCKET, **SHAPE)
@@ -77,19 +81,42 @@ class App:
                 world.time.sleep(0.002)
         if not self.over:
             record.calm(at, "not there")
+        again_ns = FIRST_AGAIN_NS
         while not self.over:
             sent = self._send()
-            if self.most:
-                for _, data in self.port.receive(self.most, 0.0 if sent or self.wanted else 0.01):
-                    record.arrived(data, at)
+            came = self.port.receive(self.most) if self.most else []
+            for _, data in came:
+                record.arrived(data, at)
             if self.port.gone:
                 record.disturb(at, "not there")
                 break
-            if self.pause_ns or not self.most:
-                world.time.sleep((self.pause_ns or MS) / 1e9)
-            elif self.wanted and not sent:
-                world.time.sleep(0.0001)
+            if self.pause_ns:
+                self._sleep(self.pause_ns)
+            elif not self.wanted and not came:
+                self._sleep(LONGEST_SLEEP_NS)
+            elif not sent and not came:  # its windows are full
+                again_ns = min(2 * again_ns, LAST_AGAIN_NS)
+                self._sleep(again_ns)
+            if sent:
+                again_ns = FIRST_AGAIN_NS
         self.port.close()
+
+    def told(self) -> None:
+        """Something else is asked of it."""
+        self.orders.write(ONE)
+
+    def _sleep(self, ns: int) -> None:
+        """Until it is told something, or a frame comes that it may read now, or so long."""
+        assert self.port
+        files = [self.orders, *(self.machine.world.table.get(fd) for fd in (self.port.connection.fileno(),))]
+        if reads := self.most and not self.pause_ns:
+            if not self.port.sleep():
+                return
+            files.append(self.machine.world.table.get(self.port.fileno()))
+        self.machine.world.wait(self.machine.world.now + ns, lambda: any(file.ready() & EPOLLIN for file in files), files)
+        self.orders.read(8)
+        if reads:
+            self.port.clear()
 
     def _send(self) -> int:
         """Send what the windows permit; how many frames that were."""
@@ -97,7 +124,7 @@ class App:
         sent = 0
         while self.wanted:
             to, size = self.wanted[0]
-            queue = number_of(to)
+            queue = self.machine.layout.number(to)
             if self.port.waiting(queue) + size > WINDOW:
                 break
             found = self.machine.frame(self.name, self.life, queue, to, self.numbers[queue], size)
@@ -105,7 +132,7 @@ class App:
             if not self.port.send(queue, [found[1]]):
                 break
             self.numbers[queue] += 1
-            self.machine.record.accepted(found[0])
+            self.machine.record.accepted(*found)
             self.wanted.popleft()
             sent += 1
         return sent
@@ -114,13 +141,20 @@ class App:
 class Machine:
     """All of it. `run` what happens there in `with`."""
 
-    def __init__(self, seed: int, settings: dict[str, Any]) -> None:
+    def __init__(self, seed: int, settings: dict[str, Any], layout: Layout = USUAL) -> None:
         kinds()  # their modules take what they need of the real world
         log.disabled = True
         self.world = Simulated(seed)
         self.world.tasks.most_waits = MOST_WAITS
-        self.record = Record(lambda: self.world.now, list(PORTS))
-        self.settings = settings
+        self.layout = layout
+        self.record = Record(lambda: self.world.now, list(layout.ports))
+        self.record.may_pause_all = not layout.pauses_queues
+        self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
+        self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
+        self.edge = bool(settings.get("edge"))
+        if self.edge:
+            self.record.bound_ns = EDGE_BOUND_NS
+        self.places = Places(self, settings.get("netns", {}))
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
         self.lives: Counter[str] = Counter()
@@ -129,13 +163,23 @@ class Machine:
         self.pid, self.open_requests = 0, 0
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
         self.changes: Counter[str] = Counter()  # of these
+        self.rows: list[PortRow] = []
+        self.paused_ns: Counter[str] = Counter()  # by sender, of flows as last seen; only for an operator's own ports
+        self.flows_seen: dict[tuple[Any, ...], int] = {}
+        self.look_ns = 0  # between two looks at flows, which may be forgotten when they are idle; 0: nobody asks
+        if layout.settings is not None:
+            self.look_ns = max(LEAST_LOOK_NS, validate_settings(layout.settings)["idle"] // 2)
 
     def __enter__(self) -> "Machine":
         world.use(self.world)
-        for name in TAPS:
-            self.world.space.programs[f"tap-{name}"] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
-        for name in PORTS:
-            self.record.disturb(number_of(name), "not there")
+        self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
+        gc.collect()
+        gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
+        for name in self.layout.taps:
+            self.programs[self.layout.device(name)] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
+        self.places.begin()
+        for name in self.layout.ports:
+            self.record.disturb(self.layout.number(name), "not there")
         ready: list[bool] = []
 
         def serve() -> None:
@@ -145,13 +189,15 @@ class Machine:
         self.task = self.world.tasks.process("switch", serve)
         self.pid = self.task.pid
         self.wait(START_NS, lambda: bool(ready), "the switch does not start")
-        for name in BASE:
-            if name in TAPS:
-                self.record.calm(number_of(name), "not there")
+        for name in self.layout.base:
+            if name in self.layout.taps:
+                self.record.calm(self.layout.number(name), "not there")
         return self
 
     def __exit__(self, *error: object) -> None:
         self._abandon()
+        edge.THREADS = self.edge_threads
+        gc.unfreeze()
         world.use(world.KERNEL)
         log.disabled = False
 
@@ -160,7 +206,7 @@ class Machine:
         tasks = self.world.tasks
         if len(tasks.all) == 1:
             return
-        tasks.most_waits = tasks.waits + MOST_WAITS // 10
+        tasks.most_waits = MOST_WAITS
         for app in self.apps.values():
             tasks.kill(app.task.pid)
         if self.daemon:
@@ -168,8 +214,18 @@ class Machine:
         with contextlib.suppress(Exception):  # what is left of it stands still for ever
             self.world.wait(self.world.now + START_NS, lambda: self.task.ended)
 
+    def table_of(self, name: str) -> dict[str, Any]:
+        """A [[port]] of the specification."""
+        found = dict(self.layout.tables[name])
+        if self.edge and name in self.layout.taps:
+            found["edge"] = True
+        return found | self.places.keys(name)
+
     def specification(self) -> dict[str, Any]:
-        return {"switch": {"socket": SOCKET, **self.settings}, "port": [table_of(name) for name in (*BASE, *self.extra)]}
+        return {
+            "switch": {"socket": SOCKET, **self.settings},
+            "port": [self.table_of(name) for name in (*self.layout.base, *self.extra)],
+        }
 
     def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
         """Broken: it has not come within this time."""
@@ -189,13 +245,14 @@ class Machine:
     def present_address(self, name: str) -> str:
         """The first address that a port has now; the usual one of a port that is not there."""
         port = self.daemon.ports.get(name) if self.daemon else None
-        return str(port["addresses"][0]) if port else address_of(name)
+        addresses = port["addresses"] if port else self.layout.usual(name)
+        return first_address(addresses) or addresses[0]
 
     def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
         self.see_addresses()
         here, there = self.present_address(source), self.present_address(target)
         way = self.changes[source] + self.changes[target]
-        found = Frame(Flow(number_of(source), life, queue, number_of(target), way), number)
+        found = Frame(Flow(self.layout.number(source), life, queue, self.layout.number(target), way), number)
         return found, frames.written(found, here, there, size)
 
     def see_addresses(self) -> None:
@@ -207,7 +264,8 @@ class Machine:
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""
-        return self.world.space.named(f"tap-{name}")
+        space = self.places.of(name)
+        return space.named(self.layout.device(name)) if space else None
 
     def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
         """Frames of a program at a TAP, as far as the kernel takes them."""
@@ -218,23 +276,34 @@ class Machine:
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
-            self.record.accepted(found[0])
+            self.record.accepted(*found)
+            self._resolve(link, found[1])
             link.transmit(found[1])
+
+    def _resolve(self, link: Link, data: bytes) -> None:
+        """The kernel finds the Ethernet address for a frame's destination: that with which the switch answers."""
+        address = ipaddress.ip_address(frames.target_of(data))
+        link.resolved(address.packed, bytes.fromhex(devices.mac_standing_for(address).replace(":", "")))
 
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
-        link, at = self.link(name), number_of(name)
+        link, at = self.link(name), self.layout.number(name)
         if link is None or frames.mac_of(data) != link.mac:
             self.record.ignore(data, at, "not to its Ethernet address")
-        elif frames.target_of(data) not in link.addresses:
+        elif frames.target_of(data) not in link.addresses and not self._is_behind(name, frames.target_of(data)):
             self.record.ignore(data, at, "not to its IP address")
         else:
             self.record.arrived(data, at)
 
+    def _is_behind(self, name: str, target: bytes) -> bool:
+        """Whether an address is of a prefix of a port: the program at its TAP stands for all that is behind it."""
+        port = self.daemon.ports.get(name) if self.daemon else None
+        return in_prefix(target, port["addresses"] if port else ())
+
     # ---- Programs ----
 
     def start_app(self, name: str) -> None:
-        if name in APPS and name not in self.apps and self.daemon and name in self.daemon.ports:
+        if name in self.layout.apps and name not in self.apps and self.daemon and name in self.daemon.ports:
             self.apps[name] = App(self, name, self.lives[name])
             self.lives[name] += 1
 
@@ -244,9 +313,10 @@ class Machine:
         if app is None:
             return
         for why in ("does not read", "reads slowly"):
-            self.record.calm(number_of(name), why)
-        self.record.disturb(number_of(name), "not there")
+            self.record.calm(self.layout.number(name), why)
+        self.record.disturb(self.layout.number(name), "not there")
         app.over = True
+        app.told()
         if killed:
             self.world.tasks.kill(app.task.pid)
 
@@ -309,7 +379,37 @@ class Machine:
             return counts
 
         found: Counter[str] = self.call(look)
-        space = self.world.space
-        found["in rings of interfaces that are gone"] = space.purged + sum(link.purged for link in space)
-        found["in rings"] = sum(link.tap.ring.count() for link in space if link.tap)
+        spaces = self.world.spaces
+        purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
+        found["in rings of interfaces that are gone"] = spaces.purged + purged
+        found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
+        missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found.update(self.places.in_classes(missing - found.total()))
         return found
+
+    def look_at_pauses(self) -> None:
+        """Add up for how long flows were paused, by sender, also of those that are forgotten before the next look."""
+        for row in self.call(lambda switch: switch.flows()):
+            key = tuple(row[name] for name in ("from", "to", "queue", "source", "target", "source_port", "target_port"))
+            before = self.flows_seen.get(key, 0)
+            self.paused_ns[row["from"]] += row["paused_ns"] - (before if before <= row["paused_ns"] else 0)
+            self.flows_seen[key] = row["paused_ns"]
+
+    def look_at_ports(self) -> None:
+        """Note what was lost at each port, and how long it was paused, also as an application that has gone."""
+
+        def look(switch: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+            ports = switch.ports()
+            switch.ledger.look(ports)
+            return [*ports, *switch.detached], switch.ledger.rows()
+
+        rows, losses = self.call(look)
+        if self.look_ns:
+            self.look_at_pauses()
+        for name in self.layout.ports:
+            at = self.layout.number(name)
+            mine = [row for row in rows if row["port"] == name]
+            lost = {row["reason"]: row["frames"] for row in losses if row["port"] == name}
+            pauses = sum(row["pauses"] for row in mine)
+            sent, came = self.record.sent_by[at], self.record.came_to[at]
+            self.rows.append(PortRow(name, sent, came, lost, pauses, self.paused_ns[name]))

@@ -6,17 +6,22 @@ shorten(found)           # fewer steps that break a law
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
+from penstock_net.vswitch.simulation import edges, namespaces
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
-from penstock_net.vswitch.simulation.machine import APPS, BASE, END_NS, PORTS, SETTLE_NS, TAPS, Machine, number_of
+from penstock_net.vswitch.simulation.layout import USUAL, layout_of
+from penstock_net.vswitch.simulation.machine import END_NS, SETTLE_NS, Machine, PortRow
 from penstock_net.vswitch.simulation.steps import Step
+from penstock_net.vswitch.simulation.trace import Trace
+from penstock_net.vswitch.world.calls import table
 
 PROBES = 3  # frames of each pair of ports in the end
 
@@ -32,8 +37,11 @@ class Found:
     simulated_ns: int
     sent: int  # frames
     came: int
+    questions: int  # after which others could run: a count of the work that a run is
     lost: dict[str, int] = field(default_factory=dict)  # frames that have not come, by what counts them
     failure: str = ""  # the law that did not hold
+    ports: list[PortRow] = field(default_factory=list)
+    stand_ins: list[str] = field(default_factory=list)  # what was simulated otherwise than it was given
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.failure or 'all laws have held'}"]
@@ -49,19 +57,27 @@ def simulate(
     *,
     steps: Sequence[Step] | None = None,
     settings: dict[str, Any] | None = None,
+    content: Mapping[str, Any] | None = None,
+    trace: str | Path | None = None,
+    pcap: str | Path | None = None,
 ) -> Found:
     """Run the whole switch in a simulated world.
 
     seed      what is drawn: the steps and their times, the order in which threads run, addresses
     duration  simulated time in which steps are drawn; a run goes on until all is quiet
     steps, settings  these instead of those that are drawn
+    content   an operator's SPEC.toml, whose ports and settings are tried; None: usual ones, and settings that are drawn
+    trace     a file for the last events: questions to the world and their answers, steps, frames
+    pcap      a file for the last frames, as pcapng
     """
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
-    chosen = drawn if settings is None else settings
-    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
-    machine, failure, counts = Machine(seed, chosen), "", dict[str, int]()
+    layout = USUAL if content is None else layout_of(content)
+    chosen = (drawn if layout.settings is None else layout.settings) if settings is None else settings
+    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000, layout, chosen) if steps is None else list(steps)
+    machine, failure, counts = Machine(seed, chosen, layout), "", dict[str, int]()
     begin = machine.world.now
+    told = Trace(machine.world, machine.record, begin) if trace or pcap else None
     with machine:
         try:
             counts = _run(machine, plan)
@@ -71,18 +87,35 @@ def simulate(
             failure = f"{type(error).__name__}: {error}"
     record = machine.record
     record.note("end", sorted(counts.items()), failure)
+    if told and trace:
+        told.write_text(trace, failure)
+    if told and pcap:
+        told.write_pcap(pcap)
     passed, digest = machine.world.now - begin, record.events.hexdigest()
-    return Found(seed, chosen, plan, digest, passed, record.sent, record.came, counts, failure)
+    return Found(
+        seed,
+        chosen,
+        plan,
+        digest,
+        passed,
+        record.sent,
+        record.came,
+        machine.world.tasks.waits,
+        counts,
+        failure,
+        machine.rows,
+        layout.stand_ins,
+    )
 
 
-def shorten(found: Found, most: int = 200) -> Found:
+def shorten(found: Found, most: int = 200, content: Mapping[str, Any] | None = None) -> Found:
     """A run with fewer steps that breaks a law, perhaps another one, by delta debugging in at most so many runs."""
     best, size, runs = found, max(1, len(found.steps) // 2), 0
     while size and runs < most:
         at = 0
         while at < len(best.steps) and runs < most:
             fewer = best.steps[:at] + best.steps[at + size :]
-            again = simulate(found.seed, steps=fewer, settings=found.settings)
+            again = simulate(found.seed, steps=fewer, settings=found.settings, content=content)
             runs += 1
             if again.failure:
                 best = again
@@ -101,31 +134,55 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
     before = machine.inventory()
     begin = world.now
     for step in plan:
-        world.wait(begin + step.at)
+        _pass(machine, begin + step.at)
         record.note(*step)
         known.do(machine, step)
-        _check(machine)
+        _check(machine, step.what != "send")
     _quiet(machine)
     _probe(machine)
     counts = machine.counted()
     record.account(counts)
+    machine.look_at_ports()
     _left(machine, before)
     _end(machine)
     return {reason: number for reason, number in counts.items() if number}
 
 
-def _check(machine: Machine) -> None:
-    machine.wait(0, lambda: True, "")
+def _check(machine: Machine, counters: bool = True) -> None:
+    """Broken: a law does not hold.  All is counted from the begin, so counters need not be looked at each time."""
+    table.check()
     machine.record.check()
-    machine.check_counters()
+    machine.places.check()
+    if counters:
+        machine.check_counters()
+        if machine.look_ns:
+            machine.look_at_pauses()
+
+
+def _pass(machine: Machine, until: int) -> None:
+    """Let time pass; flows are looked at before they can be forgotten."""
+    world = machine.world
+    while machine.look_ns and world.now + machine.look_ns < until:
+        world.wait(world.now + machine.look_ns)
+        machine.look_at_pauses()
+    world.wait(until)
 
 
 def _until(machine: Machine, ns: int) -> None:
-    """Let time pass, with the laws checked every 10 ms."""
-    end = machine.world.now + ns
+    """Let time pass, with the laws checked every 10 ms, those of counters where frames have moved since."""
+    end, seen = machine.world.now + ns, -1
     while machine.world.now < end:
         machine.world.wait(machine.world.now + 10 * MS)
-        _check(machine)
+        moved = machine.record.moved()
+        _check(machine, moved != seen)
+        seen = moved
+
+
+def _emptied(machine: Machine) -> None:
+    """Let time pass until edges have no class any more, or as long as that may take."""
+    end = machine.world.now + edges.EMPTY_NS
+    while machine.edge and machine.world.now < end and not edges.are_empty(machine):
+        _until(machine, BOUND_NS)
 
 
 def _answered(machine: Machine) -> None:
@@ -135,34 +192,38 @@ def _answered(machine: Machine) -> None:
 def _quiet(machine: Machine) -> None:
     """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
     _answered(machine)
+    namespaces.mend(machine)
+    _until(machine, machine.places.settle_ns)
     machine.extra = []
-    for name in ("d", "v", "w"):
+    for name in machine.layout.extras:
         known.remove(machine, name)
     _answered(machine)
     known.undo(machine, "")
     _answered(machine)
     known.reload(machine, "", False)
     _answered(machine)
-    for name in BASE:
-        if name in TAPS:
+    for name in machine.layout.base:
+        if name in machine.layout.taps:
             known.up(machine, name)
         elif name in machine.apps and machine.apps[name].half:
             machine.end_app(name, killed=True)
         known.read_again(machine, name)
         known.start(machine, name)
     _until(machine, 2 * SETTLE_NS + BOUND_NS)
-    for name in BASE:
-        if wrong := machine.record.disturbed.get(number_of(name)):
+    _emptied(machine)
+    for name in machine.layout.base:
+        if wrong := machine.record.disturbed.get(machine.layout.number(name)):
             raise Broken(f"port {name} is not as it was {BOUND_NS // MS} ms after the last fault: {', '.join(wrong)}")
 
 
 def _probe(machine: Machine) -> None:
     """Frames of each port to each other one arrive."""
-    for name in BASE:
-        for target in BASE:
+    for name in machine.layout.base:
+        for target in machine.layout.base:
             if target != name:
                 known.send(machine, name, target, PROBES, 60)
     _until(machine, 3 * BOUND_NS)
+    _emptied(machine)
     for app in machine.apps.values():
         if app.wanted:
             raise Broken(f"application {app.name} cannot send what it wants to: {len(app.wanted)} frames")
@@ -170,22 +231,23 @@ def _probe(machine: Machine) -> None:
 
 def _left(machine: Machine, before: dict[str, int]) -> None:
     """What is there when all applications have ended is what was there before the first: descriptors, memory, addresses."""
-    for name in APPS:
+    for name in machine.layout.apps:
         machine.end_app(name, killed=False)
     _until(machine, 3 * SETTLE_NS)
     states = machine.call(lambda switch: {row["port"]: row["state"] for row in switch.ports()})
     assert machine.daemon
-    for name in PORTS:
+    for name in machine.layout.ports:
         link = machine.link(name)
-        if name not in BASE and (name in states or link):
+        if name not in machine.layout.base and (name in states or link):
             raise Broken(f"port {name} was removed, and is there")
-        if name in BASE and name in TAPS:
+        if name in machine.layout.base and name in machine.layout.taps:
             if states.get(name) != UP or link is None:
                 raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
             wanted = {each.packed for each in devices.ip_addresses(machine.daemon.ports[name]["addresses"])}
             has = set(link.addresses)
             if has != wanted:
                 raise Broken(f"port {name} has other addresses than its interface: {sorted(has ^ wanted)}")
+    edges.check_left(machine, [name for name in machine.layout.base if name in machine.layout.taps])
     after = machine.inventory()
     if after != before:
         changed = {key: after.get(key, 0) - before.get(key, 0) for key in sorted({*after, *before})}
@@ -198,6 +260,6 @@ def _end(machine: Machine) -> None:
     machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
     _answered(machine)
     owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
-    taps = [name for name in TAPS if machine.link(name)]
+    taps = [name for name in machine.layout.taps if machine.link(name)]
     if owned or taps or machine.world.paths:
         raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {list(machine.world.paths)}")

@@ -4,27 +4,20 @@ Any of them may be left out, so that a few can be found that break a law.
 """
 
 import random
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from penstock_net.vswitch.simulation import edges, namespaces
 from penstock_net.vswitch.simulation.laws import MS
-from penstock_net.vswitch.simulation.machine import APPS, BASE, PORTS, SETTLE_NS, TAPS, Machine, address_of, number_of, table_of
+from penstock_net.vswitch.simulation.layout import USUAL, Layout
+from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
+from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.netlink import Route
 
 SHOWN = ("ports", "losses", "events", "flows", "pauses", "counters", "balance", "settings", "changes", "detached")
+BUSY_NS, PAUSES = 100 * MS, 16
+MORE = 0.3  # of the troubles are those of what a run has beyond applications and TAPs
 SIZES = (60, 60, 60, 200, 700, 1400)
-
-
-class Step(NamedTuple):
-    """Something that is done at a time, ns after the switch is up."""
-
-    at: int
-    what: str
-    to: str
-    numbers: tuple[Any, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.at / MS:9.3f} ms  {self.what} {self.to} {' '.join(map(str, self.numbers))}".rstrip()
 
 
 # ---- Traffic ----
@@ -33,8 +26,9 @@ class Step(NamedTuple):
 def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
     if name in machine.apps:
         machine.apps[name].wanted.extend([(target, size)] * count)
-    elif name in TAPS:
-        machine.program_sends(name, target, number_of(target), count, size)
+        machine.apps[name].told()
+    elif name in machine.layout.taps:
+        machine.program_sends(name, target, machine.layout.number(target), count, size)
 
 
 # ---- Applications ----
@@ -55,27 +49,30 @@ def kill(machine: Machine, name: str) -> None:
 def half(machine: Machine, name: str) -> None:
     """It puts frames into its queues from now on and does not ring for them; nobody but itself is to blame."""
     if name in machine.apps:
-        machine.record.disturb(number_of(name), "not there")
+        machine.record.disturb(machine.layout.number(name), "not there")
         machine.apps[name].half = True
 
 
 def stop_reading(machine: Machine, name: str) -> None:
     if name in machine.apps:
-        machine.record.disturb(number_of(name), "does not read")
+        machine.record.disturb(machine.layout.number(name), "does not read")
         machine.apps[name].most = 0
+        machine.apps[name].told()
 
 
 def read_slowly(machine: Machine, name: str, most: int, pause_ns: int) -> None:
     if name in machine.apps:
-        machine.record.disturb(number_of(name), "reads slowly")
+        machine.record.disturb(machine.layout.number(name), "reads slowly")
         machine.apps[name].most, machine.apps[name].pause_ns = most, pause_ns
+        machine.apps[name].told()
 
 
 def read_again(machine: Machine, name: str) -> None:
     if name in machine.apps:
         machine.apps[name].most, machine.apps[name].pause_ns = 32, 0
+        machine.apps[name].told()
         for why in ("does not read", "reads slowly"):
-            machine.record.calm(number_of(name), why)
+            machine.record.calm(machine.layout.number(name), why)
 
 
 # ---- Interfaces ----
@@ -83,28 +80,28 @@ def read_again(machine: Machine, name: str) -> None:
 
 def down(machine: Machine, name: str) -> None:
     if link := machine.link(name):
-        machine.record.disturb(number_of(name), "down")
+        machine.record.disturb(machine.layout.number(name), "down")
         link.set_up(False)
 
 
 def up(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         link.set_up(True)
-        _later(machine, lambda: machine.record.calm(number_of(name), "down"))
+        _later(machine, lambda: machine.record.calm(machine.layout.number(name), "down"))
 
 
 def delete(machine: Machine, name: str) -> None:
     if link := machine.link(name):
-        machine.record.disturb(number_of(name), "deleted")
-        machine.world.space.delete(link)
+        machine.record.disturb(machine.layout.number(name), "deleted")
+        link.space.delete(link)
 
 
 def new_mac(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         mac = b"\6" + machine.world.random.randbytes(5)
-        machine.record.disturb(number_of(name), f"its address {mac.hex()}")
+        machine.record.disturb(machine.layout.number(name), f"its address {mac.hex()}")
         link.set_mac(mac)
-        _later(machine, lambda: machine.record.calm(number_of(name), f"its address {mac.hex()}"))
+        _later(machine, lambda: machine.record.calm(machine.layout.number(name), f"its address {mac.hex()}"))
 
 
 def unseen(machine: Machine, name: str, what: str) -> None:
@@ -129,9 +126,10 @@ def set_(machine: Machine, name: str, key: str, value: Any) -> None:
 
 def readdress(machine: Machine, name: str, which: int) -> None:
     """The port has its usual address, another one, or both."""
-    at = number_of(name)
+    at = machine.layout.number(name)
     machine.record.disturb(at, "other addresses")
-    wanted = [[address_of(name)], [address_of(name, True)], [address_of(name), address_of(name, True)]][which]
+    usual, other = machine.layout.usual(name), machine.layout.others[name]
+    wanted = [usual, [other], [*usual, other]][which]
     machine.ask({"set": {f"port.{name}.addresses": wanted}}, lambda _: machine.record.calm(at, "other addresses"))
 
 
@@ -142,19 +140,22 @@ def undo(machine: Machine, name: str) -> None:
 
 def reload(machine: Machine, name: str, with_extra: bool) -> None:
     """The specification, perhaps with one port more; interfaces that were deleted are made again."""
-    machine.extra = ["w"] if with_extra else []
+    machine.extra = list(machine.layout.extras[-1:]) if with_extra else []
+    machine.places.agreed()
     calm = _usual_addresses(machine)
-    if not with_extra:
-        machine.record.disturb(number_of("w"), "not there")
+    if not with_extra and machine.layout.extras:
+        machine.record.disturb(machine.layout.number(machine.layout.extras[-1]), "not there")
 
     def then(answer: Any) -> None:
         calm()
-        for tap in TAPS:
+        namespaces.loaded_again(machine)
+        edges.loaded_again(machine)
+        for tap in machine.layout.taps:
             if (link := machine.link(tap)) and link.tap:
                 if link.up:
-                    machine.record.calm(number_of(tap), "down")
-                machine.record.calm(number_of(tap), "deleted")
-                machine.record.calm(number_of(tap), "not there")
+                    machine.record.calm(machine.layout.number(tap), "down")
+                machine.record.calm(machine.layout.number(tap), "deleted")
+                machine.record.calm(machine.layout.number(tap), "not there")
 
     machine.ask({"reload": machine.specification()}, then)
 
@@ -163,7 +164,7 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
     """Ports get their usual addresses again; to be called when that is done."""
     assert machine.daemon
     ports = machine.daemon.ports
-    changed = [number_of(name) for name, port in ports.items() if port["addresses"] != [address_of(name)]]
+    changed = [machine.layout.number(name) for name, port in ports.items() if port["addresses"] != machine.layout.usual(name)]
     for at in changed:
         machine.record.disturb(at, "usual addresses")
 
@@ -175,24 +176,25 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
 
 
 def add(machine: Machine, name: str) -> None:
-    at = number_of(name)
+    at = machine.layout.number(name)
+    machine.places.agreed()
 
     def then(answer: Any) -> None:
-        if isinstance(answer, dict) and name in TAPS:
+        if isinstance(answer, dict) and name in machine.layout.taps:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)
 
-    machine.ask({"port_add": [table_of(name)]}, then)
+    machine.ask({"port_add": [machine.table_of(name)]}, then)
 
 
 def remove(machine: Machine, name: str, with_app: bool = True) -> None:
     """with_app: it ends before; else the switch lets it go."""
-    machine.record.disturb(number_of(name), "not there")
+    machine.record.disturb(machine.layout.number(name), "not there")
     if with_app:
         machine.end_app(name, killed=False)
 
     def then(answer: Any) -> None:
-        machine.record.disturb(number_of(name), "not there")
+        machine.record.disturb(machine.layout.number(name), "not there")
         if isinstance(answer, dict) and machine.is_left(name):
             machine.record.fail(f"port {name} was removed, and is there")
 
@@ -224,6 +226,8 @@ DO: dict[str, Callable[..., None]] = {
     "add": add,
     "remove": remove,
     "show": show,
+    **namespaces.DO,
+    **edges.DO,
 }
 
 
@@ -245,35 +249,44 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
         "th_net": 3 * over,
         "idle": draw.choice(("5ms", "100ms")),
         "workers": draw.choice((1, 1, 2)),
+        "netns": namespaces.draw_places(draw),
+        "edge": draw.random() < edges.DRAWN,
     }
 
 
-def draw_steps(draw: random.Random, until: int) -> list[Step]:
-    """Steps up to a time, in their order."""
-    at, found, troubles = 0, [Step(0, "start", name) for name in APPS[:3]], draw.choice((0.1, 0.3, 0.6))
+def draw_steps(draw: random.Random, until: int, layout: Layout = USUAL, settings: Mapping[str, Any] | None = None) -> list[Step]:
+    """Steps up to a time, in their order, of a run with these settings. Much happens in the first BUSY_NS, and then now and then:
+    some PAUSES times, however long that is.
+    """
+    at, found, troubles = 0, [Step(0, "start", name) for name in layout.apps if name in layout.base], draw.choice((0.1, 0.3, 0.6))
+    busy_until = BUSY_NS
     while at < until:
+        if at > busy_until:
+            at += draw.randrange(2 * until // PAUSES)
+            busy_until = at + draw.randrange(BUSY_NS // 3)
         at += draw.randrange(1, 4 * MS)
-        found += _some_traffic(draw, at)
+        found += _some_traffic(draw, at, layout)
         if draw.random() < troubles:
-            trouble = _some_trouble(draw, at)
-            found += [*trouble, *_traffic_about(draw, trouble)]
+            trouble = _some_trouble(draw, at, layout, settings or {})
+            found += [*trouble, *_traffic_about(draw, trouble, layout)]
     return sorted(found, key=lambda step: step.at)
 
 
-def _some_traffic(draw: random.Random, at: int) -> list[Step]:
+def _some_traffic(draw: random.Random, at: int, layout: Layout) -> list[Step]:
     found = []
     for _ in range(draw.randrange(4)):
-        name = draw.choice(PORTS if draw.random() < 0.3 else BASE)
-        target = draw.choice([each for each in (PORTS if draw.random() < 0.2 else BASE) if each != name])
+        name = draw.choice(layout.ports if draw.random() < 0.3 else layout.base)
+        target = draw.choice([each for each in (layout.ports if draw.random() < 0.2 else layout.base) if each != name])
         found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(SIZES))))
     return found
 
 
-def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
+def _traffic_about(draw: random.Random, trouble: list[Step], layout: Layout) -> list[Step]:
     """Frames to a port while something is wrong with it, and to another one from the same sender; and after that."""
     first, last = trouble[0].at, trouble[-1].at + draw.randrange(30 * MS)
-    name = next((step.to for step in trouble if step.to), draw.choice(BASE))
-    other, third = draw.sample([each for each in BASE if each != name], 2)
+    name = next((step.to for step in trouble if step.to in layout.ports), draw.choice(layout.base))
+    rest = [each for each in layout.base if each != name]
+    other, third = draw.sample(rest, 2) if len(rest) > 1 else rest * 2
     found = [Step(last, "send", name, (other, 4, 60)), Step(last, "send", other, (name, 4, 60))]
     if draw.random() < 0.5:
         found.append(Step(first + draw.randrange(MS), "send", other, (name, 60, draw.choice(SIZES))))
@@ -281,9 +294,13 @@ def _traffic_about(draw: random.Random, trouble: list[Step]) -> list[Step]:
     return found
 
 
-def _some_trouble(draw: random.Random, at: int) -> list[Step]:
+def _some_trouble(draw: random.Random, at: int, layout: Layout, settings: Mapping[str, Any]) -> list[Step]:
     """Something is done, and often undone after a while."""
-    app, tap, later = draw.choice(APPS), draw.choice(TAPS), at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS)))
+    app, tap, later = (
+        draw.choice(layout.apps or layout.taps),
+        draw.choice(layout.taps or layout.apps),
+        at + draw.choice((draw.randrange(2 * MS), draw.randrange(40 * MS))),
+    )
     cases: list[list[Step]] = [
         [Step(at, "stop reading", app), Step(later, "read again", app)],
         [Step(at, "stop reading", app), Step(at + draw.randrange(60 * MS), "read again", app)],
@@ -300,19 +317,39 @@ def _some_trouble(draw: random.Random, at: int) -> list[Step]:
         [Step(at, "delete", tap), Step(at + MS, "reload", "", (False,)), Step(later + SETTLE_NS, "new mac", tap)],
         [Step(at, "new mac", tap)],
         [Step(at, "unseen", tap, (draw.choice(("new mac", "down", "delete")),)), Step(later, "up", tap)],
-        [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
-        [Step(at, "set", "", ("idle", draw.choice(("2ms", "50ms"))))],
-        [Step(at, "readdress", draw.choice(PORTS), (draw.randrange(3),))],
+        *(_other_settings(draw, at) if layout.settings is None else []),
+        [Step(at, "readdress", draw.choice(layout.ports), (draw.randrange(3),))],
         [Step(at, "readdress", tap, (draw.randrange(3),))],
         [Step(at, "undo", "")],
         [Step(at, "reload", "", (draw.random() < 0.5,))],
+        *(_trouble_with_extras(draw, at) if layout.extras else []),
+        [Step(at, "show", "", (draw.choice(SHOWN),))],
+        *(_shows_of_an_extra(draw, at, later) if layout.extras else []),
+    ]
+    more = namespaces.troubles(draw, at, settings.get("netns", {})) + edges.troubles(draw, at, settings.get("edge", False))
+    return draw.choice(more if more and draw.random() < MORE else cases)
+
+
+def _other_settings(draw: random.Random, at: int) -> list[list[Step]]:
+    return [
+        [Step(at, "set", "", ("mode", draw.choice(("backdraft", "dpfq"))))],
+        [Step(at, "set", "", ("idle", draw.choice(("2ms", "50ms"))))],
+    ]
+
+
+def _trouble_with_extras(draw: random.Random, at: int) -> list[list[Step]]:
+    """Ports that are not in the usual specification come and go."""
+    return [
         [Step(at, "add", draw.choice("dvdvw")), Step(at + MS, "start", "d")],
         [Step(at, "remove", draw.choice("ddvvw"), (draw.random() < 0.5,))],
-        [Step(at, "show", "", (draw.choice(SHOWN),))],
+    ]
+
+
+def _shows_of_an_extra(draw: random.Random, at: int, later: int) -> list[list[Step]]:
+    return [
         [
             Step(at, "add", "v"),
             *(Step(later + draw.randrange(MS), "show", "", (what,)) for what in draw.sample(SHOWN, 4)),
             Step(later, "remove", "v"),
         ],
     ]
-    return draw.choice(cases)

@@ -4,6 +4,7 @@ import errno
 import os
 import select
 from collections.abc import Callable
+from typing import Any
 
 MOST_COUNTED = 2**64 - 2
 FIRST = 1 << 20  # the number of the first; those of the real kernel, such as memory files, are lower
@@ -19,7 +20,9 @@ class File:
 
     def __init__(self) -> None:
         self.watchers: list[Watched] = []
+        self.sleepers: list[Any] = []  # tasks that wait for it
         self.descriptors = 0
+        self.keeps: Any = None  # the namespace that it was opened in, or that it is a descriptor of
 
     def ready(self) -> int:
         """EPOLLIN, EPOLLOUT, EPOLLERR, as far as they hold now."""
@@ -33,23 +36,28 @@ class File:
         """How many were taken, or -errno."""
         return -errno.EINVAL
 
+    def told(self) -> None:
+        """What it is ready for has been reported to who waits for it."""
+
     def ended(self) -> None:
         """The last descriptor has been closed."""
 
     def happened(self, events: int) -> None:
-        """Tell those who wait for any of these."""
+        """Tell those who wait for any of these. Whatever makes a descriptor ready must do so: nobody looks at it before."""
+        for task in self.sleepers:
+            task.told = True
         for watched in self.watchers:
             if events & (watched.events | select.EPOLLERR):
-                watched.epoll.pending.setdefault(watched)
+                watched.epoll.put(watched)
 
 
 class Table:
     """The descriptors of all processes, which are numbered together: the lowest free number is given out."""
 
-    def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool]) -> None:
-        """Which process asks, and whether it was killed: then it has none, whatever it still does."""
+    def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool], leave: Callable[[Any], None]) -> None:
+        """Which process asks, and whether it was killed: then it has none, whatever it still does; who leaves a namespace."""
         self.files: dict[int, File] = {}
-        self.is_dead = is_dead
+        self.is_dead, self.leave = is_dead, leave
         self.pid, self.owners = pid, dict[int, int]()  # processes, by descriptor
 
     def add(self, file: File) -> int:
@@ -86,6 +94,9 @@ class Table:
             for watched in list(file.watchers):
                 watched.epoll.forget(watched)
             file.ended()
+            if file.keeps:
+                self.leave(file.keeps)
+                file.keeps = None
 
     def close_of(self, pid: int) -> None:
         """A process has ended."""
@@ -151,13 +162,18 @@ class Epoll(File):
         watched = self.known[number, id(file)] = Watched(self, number, file, events, data)
         file.watchers.append(watched)
         if self.due(watched):
-            self.pending[watched] = None
+            self.put(watched)
+
+    def put(self, watched: Watched) -> None:
+        """Something has happened to a descriptor of the set."""
+        self.pending.setdefault(watched)
+        self.happened(select.EPOLLIN)
 
     def change(self, number: int, file: File, events: int) -> None:
         watched = self._known(number, file)
         watched.events = events
         if self.due(watched):
-            self.pending.setdefault(watched)
+            self.put(watched)
 
     def remove(self, number: int, file: File) -> None:
         """OSError: it is not in the set."""
@@ -183,6 +199,7 @@ class Epoll(File):
             del self.pending[watched]
             if events := self.due(watched):
                 found.append((watched, events))
+                watched.file.told()
                 if not watched.events & select.EPOLLET:
                     self.pending[watched] = None
         return found

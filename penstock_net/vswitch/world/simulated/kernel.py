@@ -7,13 +7,23 @@ import os
 import random
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from penstock_net.vswitch.world.simulated import parts
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Epoll, File, Table, refused
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Packets, Space, Tap
-from penstock_net.vswitch.world.simulated.netlink import DELETE_LINK, NEW_LINK, Route, address_report, described, message
+from penstock_net.vswitch.world.simulated.namespaces import GET_KIND, Opened, Spaces, kept_by
+from penstock_net.vswitch.world.simulated.netlink import (
+    DELETE_LINK,
+    NEW_LINK,
+    Route,
+    address_report,
+    described,
+    message,
+    neighbour_report,
+    root_report,
+)
 from penstock_net.vswitch.world.simulated.streams import Listening
 from penstock_net.vswitch.world.simulated.tasks import Tasks
 
@@ -32,20 +42,35 @@ class Simulated:
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
-        self.now, self.calls = parts.BEGIN_NS, self
+        self.now = parts.BEGIN_NS
+        self.calls: Any = self
         self.tasks = Tasks(self)
-        self.table = Table(lambda: self.tasks.current.pid, lambda: self.tasks.current.killed)
+        self.table = Table(
+            lambda: self.tasks.current.pid, lambda: self.tasks.current.killed, lambda space: self.spaces.leave(space)
+        )
         self.memory: dict[int, int] = {}  # processes that have a memory file open, by its descriptor, which is the real kernel's
         self.paths: dict[str, Listening] = {}  # sockets by their paths
         self.planned: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
         self.listeners: list[Route] = []
-        self.space = Space(lambda: b"\2" + self.random.randbytes(5), self._report, self._report_address)
+        self.spaces = Spaces(self)
+        self.tasks.settle(self.spaces.first)
         self.parts = parts.parts_of(self)
 
     def part(self, name: str) -> Any:
         """As `contract.World` says; what is not simulated says so when it is asked."""
         return self.parts.get(name) or parts.Missing(name)
+
+    # ---- Namespaces ----
+
+    @property
+    def here(self) -> Space:
+        """The namespace of this thread."""
+        return self.tasks.current.space or self.spaces.first
+
+    def space_of(self, fd: int) -> Space:
+        """The namespace that a descriptor is of."""
+        return self.of(fd, Opened).space
 
     # ---- Time ----
 
@@ -60,9 +85,14 @@ class Simulated:
         self.now = max(self.now, at)
         do()
 
-    def wait(self, until: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass until something is so, or until then.  Stuck: neither will come."""
-        self.tasks.wait(until, is_over)
+    def wait(self, until: float, is_over: Callable[[], bool] = lambda: False, files: Sequence[File] = ()) -> None:
+        """Let time pass until something is so, or until then; `files` as `Tasks.wait` has it.  Stuck: neither will come."""
+        self.tasks.wait(until, is_over, files)
+
+    def wait_unless(self, until: float, is_over: Callable[[], bool], files: Sequence[File]) -> None:
+        """The same for a call of the kernel: it does not wait if it need not."""
+        if until > self.now and not is_over():
+            self.tasks.wait(until, is_over, files)
 
     # ---- Descriptors ----
 
@@ -73,14 +103,27 @@ class Simulated:
             raise refused(errno.EINVAL)
         return file
 
-    def _report(self, link: Link, deleted: bool) -> None:
-        packet = message(DELETE_LINK if deleted else NEW_LINK, described(link, 0xFFFFFFFF), 0)
-        for each in self.listeners:
-            each.report(packet)
+    def report(self, link: Link, deleted: bool) -> None:
+        """To all who listen in its namespace: an interface has changed, or was deleted."""
+        self.tell(link, message(DELETE_LINK if deleted else NEW_LINK, described(link, 0xFFFFFFFF), 0))
 
-    def _report_address(self, link: Link, address: bytes, deleted: bool) -> None:
+    def report_address(self, link: Link, address: bytes, deleted: bool) -> None:
+        self.tell(link, address_report(link, address, deleted))
+
+    def report_neighbour(self, link: Link, address: bytes, mac: bytes) -> None:
+        self.tell(link, neighbour_report(link, address, mac))
+
+    def report_root(self, link: Link) -> None:
+        """The queueing discipline of an interface is another one."""
+        self.tell(link, root_report(link))
+
+    def report_queueing(self, link: Link, kind: int, content: bytes) -> None:
+        self.tell(link, message(kind, content, 0))
+
+    def tell(self, link: Link, packet: bytes) -> None:
         for each in self.listeners:
-            each.report(address_report(link, address, deleted))
+            if each.space is link.space:
+                each.report(packet)
 
     def listen(self, route: Route, groups: int) -> None:
         route.groups = groups
@@ -116,7 +159,8 @@ class Simulated:
             return self._set_tap(file, argument)
         if isinstance(file, Tap) and number == GET_FEATURES:
             return struct.pack("=I", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)
-        link = file.link if isinstance(file, Tap) else self.space.named(argument[:16].rstrip(b"\0").decode())
+        space = self.here if file.keeps is None else file.keeps
+        link = file.link if isinstance(file, Tap) else space.named(argument[:16].rstrip(b"\0").decode())
         if link is None:
             raise refused(errno.EBADFD if isinstance(file, Tap) else errno.ENODEV)
         name = link.name.encode().ljust(16, b"\0")
@@ -135,7 +179,7 @@ class Simulated:
             return name + struct.pack("=i20x", link.mtu)
         elif number == SET_MTU:
             link.mtu = struct.unpack_from("=i", argument, 16)[0]
-            link.change(link)
+            link.change()
         elif number == GET_INDEX:
             return name + struct.pack("=i20x", link.index)
         else:
@@ -148,20 +192,20 @@ class Simulated:
             raise refused(errno.EEXIST)
         if name == "lo" or not flags & IFF_TAP:
             raise refused(errno.EINVAL)
-        link = self.space.named(name)
+        link = tap.space.named(name)
         if link and link.tap:
             raise refused(errno.EBUSY)
         is_new = link is None
-        link = link or self.space.make(name)
+        link = link or tap.space.make(name)
         tap.attach(link, bool(flags & IFF_VNET_HDR))
         if not is_new:
-            link.change(link)
+            link.change()
         return argument
 
     # ---- Calls of the compiled parts: contract.Calls ----
 
     def now_ns(self) -> int:
-        self.now += self.random.randrange(50, 1000)
+        self.now += 50 + int(950 * self.random.random())
         self.tasks.maybe_pass()
         return self.now
 
@@ -170,7 +214,7 @@ class Simulated:
 
     def sleep_on(self, epoll: int, ns: int) -> list[int]:
         waited = self.of(epoll, Epoll)
-        self.wait(self.now + ns, lambda: waited.ready() != 0)
+        self.wait_unless(self.now + ns, lambda: waited.ready() != 0, [waited])
         return [watched.data for watched, _ in waited.news(64) if watched.data]
 
     def poll_pair(self, fds: tuple[int, int], events: tuple[int, int], ns: int) -> tuple[int, int]:
@@ -180,7 +224,7 @@ class Simulated:
             first, second = (file.ready() & (wanted | select.EPOLLERR) if file else 0 for file, wanted in zip(files, events))
             return first, second
 
-        self.wait(self.now + ns, lambda: any(ready()))
+        self.wait_unless(self.now + ns, lambda: any(ready()), [file for file in files if file])
         return ready()
 
     def read(self, fd: int, room: int) -> bytes | int:
@@ -206,6 +250,8 @@ class Simulated:
 
         if number == GET_TAP_NAMESPACE:
             return self._tried(lambda: self._namespace_of(fd))
+        if number == GET_KIND:
+            return self._tried(lambda: self.spaces.kind(self.table.get(fd)))
 
         def ask() -> None:
             ctypes.memmove(place, self.request(fd, number, ctypes.string_at(place, 40)), 40)
@@ -213,10 +259,11 @@ class Simulated:
         return self._tried(ask)
 
     def _namespace_of(self, fd: int) -> int:
-        """There is one namespace: a descriptor of it."""
-        if self.of(fd, Tap).link is None:
+        """A descriptor of the namespace in which an interface is."""
+        link = self.of(fd, Tap).link
+        if link is None:
             raise refused(errno.EBADFD)
-        return self.table.add(File())
+        return self.table.add(kept_by(Opened(link.space), self.spaces.keep(link.space)))
 
     def _set(self, fd: int, number: int, value: int) -> None:
         """Offloads are taken and not used: frames come to this end as they were sent."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from penstock_net.vswitch.world.simulated.descriptors import File
+from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
 QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
@@ -58,29 +59,33 @@ class Ring:
 
 
 class Link:
-    """An interface. `change` is called after anything that netlink reports."""
+    """An interface. `change` after anything that netlink reports."""
 
-    def __init__(self, index: int, name: str, mac: bytes, change: Callable[["Link"], None]) -> None:
-        self.index, self.name, self.mac, self.change = index, name, mac, change
+    def __init__(self, space: "Space", index: int, name: str, mac: bytes) -> None:
+        self.space, self.index, self.name, self.mac = space, index, name, mac
         self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
         self.tap: Tap | None = None
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
         self.neighbours: dict[bytes, bytes] = {}  # Ethernet addresses of those that are permanent
-        self.report_address: Callable[[Link, bytes, bool], None] = lambda link, address, deleted: None
         self.purged = 0  # frames that were in its ring when it was deleted, or made shorter: nobody counts them
         self.program: Callable[[bytes], None] | None = None  # takes what comes in
+        self.queueing: Queueing | None = None  # what somebody has set as its queueing discipline
+
+    def change(self) -> None:
+        """Something has changed of it that netlink reports."""
+        self.space.report(self, False)
 
     def add_address(self, address: bytes, prefix: int) -> None:
         self.addresses[address] = prefix
-        self.report_address(self, address, False)
+        self.space.report_address(self, address, False)
 
     def remove_address(self, address: bytes) -> bool:
         """Whether it had it."""
         if self.addresses.pop(address, None) is None:
             return False
-        self.report_address(self, address, True)
+        self.space.report_address(self, address, True)
         return True
 
     @property
@@ -92,26 +97,48 @@ class Link:
     def set_up(self, up: bool) -> None:
         if self.up != up:
             self.up = up
-            self.change(self)
+            self.change()
+            if up and self.tap:
+                self.tap.happened(select.EPOLLOUT)
             if not up:
                 self.neighbours.clear()
+                if self.queueing:
+                    self.space.lost_in_classes += self.queueing.empty()
                 for each in self.sockets:
                     each.failed(errno.ENETDOWN)
 
     def set_mac(self, mac: bytes) -> None:
         self.mac = mac
         self.neighbours.clear()
-        self.change(self)
+        self.change()
 
     def set_queue(self, frames: int) -> None:
         self.queue_frames = frames
         if self.tap:
             before, self.tap.ring = self.tap.ring.count(), self.tap.ring.resized(frames)
             self.purged += before - self.tap.ring.count()
-        self.change(self)
+        self.change()
 
     def transmit(self, frame: bytes) -> None:
-        """A frame that a program of this machine sends: into the ring, or it is dropped and counted."""
+        """A frame that a program of this machine sends: into a class, or into the ring."""
+        if self.queueing is None:
+            self.into_ring(frame)
+        else:
+            self.queueing.put(frame)
+
+    def drop_queueing(self) -> None:
+        """There is none any more, but for the kernel's own."""
+        if self.queueing:
+            self.space.lost_in_classes += self.queueing.empty()
+            self.queueing = None
+
+    def resolved(self, address: bytes, mac: bytes) -> None:
+        """The kernel has found who has an address; who is permanent needs no search."""
+        if address not in self.neighbours:
+            self.space.report_neighbour(self, address, mac)
+
+    def into_ring(self, frame: bytes) -> None:
+        """Into the ring, or it is dropped and counted."""
         if self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
             self.tap.happened(select.EPOLLIN)
         else:
@@ -131,11 +158,16 @@ class Link:
     def vanish(self) -> None:
         """The interface is deleted."""
         self.set_up(False)
+        self.drop_queueing()
         if self.tap:
             tap, self.tap = self.tap, None
             tap.link = None
             self.purged += tap.ring.count()
             tap.happened(select.EPOLLERR)
+        self.leave_sockets()
+
+    def leave_sockets(self) -> None:
+        """It is not there any more for the sockets on it."""
         for each in self.sockets:
             each.lost = True
         self.sockets = []
@@ -185,9 +217,9 @@ class Tap(File):
             self.link.purged += self.ring.count()
             link, self.link = self.link, None
             link.tap = None
-            link.change(link)
+            link.change()
         elif self.link:
-            self.space.delete(self.link)
+            self.link.space.delete(self.link)
 
 
 class Packets(File):
@@ -263,6 +295,10 @@ class Space:
     ) -> None:
         self.links: dict[int, Link] = {}
         self.last, self.address, self.report, self.report_address = 0, address, report, report_address
+        self.report_neighbour: Callable[[Link, bytes, bytes], None] = lambda link, address, mac: None
+        self.senders: set[int] = set()  # UDP ports of sockets that are connected
+        self.lost_in_classes = 0  # frames that were in a class when it was removed
+        self.number = self.keepers = 0  # the former tells it from all others; how many keep it
         self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
         self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
         self.make("lo").mtu = 65536
@@ -272,17 +308,39 @@ class Space:
 
     def make(self, name: str) -> Link:
         self.last += 1  # never used again
-        link = Link(self.last, name, self.address(), lambda link: self.report(link, False))
-        link.report_address, link.program = self.report_address, self.programs.get(name)
+        link = Link(self, self.last, name, self.address())
+        self._take(link)
+        return link
+
+    def _take(self, link: Link) -> None:
+        link.program = self.programs.get(link.name)
         self.links[link.index] = link
         self.report(link, False)
-        return link
 
     def delete(self, link: Link) -> None:
         link.vanish()
         self.purged += link.purged
         del self.links[link.index]
         self.report(link, True)
+
+    def move(self, link: Link, other: "Space") -> bool:
+        """Move an interface to another namespace, where it is down and has no addresses; False: there is one of its name."""
+        if other.named(link.name):
+            return False
+        link.set_up(False)
+        link.drop_queueing()
+        link.leave_sockets()
+        for address in list(link.addresses):
+            link.remove_address(address)
+        del self.links[link.index]
+        self.report(link, True)
+        if link.index in other.links:
+            other.last += 1
+            link.index = other.last
+        link.space = other
+        other.last = max(other.last, link.index)
+        other._take(link)
+        return True
 
     def __iter__(self) -> Iterator[Link]:
         return iter(list(self.links.values()))

@@ -6,17 +6,25 @@ import select
 import struct
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from penstock_net.vswitch.world.simulated.descriptors import File
+from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Space
+from penstock_net.vswitch.world.simulated.queueing import ROOT, Queueing
+
+if TYPE_CHECKING:
+    from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 ERROR, DONE, NEW_LINK, DELETE_LINK, GET_LINK = 2, 3, 16, 17, 18
 NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS, NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 20, 21, 22, 28, 29, 30
 SET_NEIGHBOUR_TABLE = 67
+NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
+LAST_OF_QUEUEING, KIND, OPTIONS, STATISTICS, REACHABLE = DELETE_FILTER, 1, 2, 7, 2
+SOCKET_BY_FAMILY, MEMORY = 20, 7  # of SOCK_DIAG
 INET, INET6, PERMANENT, REPLACE = 2, 10, 0x80, 0x100
 OF_NEIGHBOUR, ITS_HARDWARE, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
 ACKNOWLEDGE, MANY, DUMP = 4, 2, 0x300
-ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64 = 1, 3, 4, 13, 23
+ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64, NAMESPACE_FD = 1, 3, 4, 13, 23, 28
 OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
 LEAST_ROOM = 2304
@@ -63,10 +71,37 @@ def address_report(link: Link, address: bytes, deleted: bool) -> bytes:
     return message(DELETE_ADDRESS if deleted else NEW_ADDRESS, _address(link, address, link.addresses.get(address, 0)), 0)
 
 
-def _neighbour(link: Link, address: bytes, mac: bytes) -> bytes:
+def neighbour_report(link: Link, address: bytes, mac: bytes) -> bytes:
+    """That the kernel has found who has an address."""
+    return message(NEW_NEIGHBOUR, _neighbour(link, address, mac, REACHABLE), 0)
+
+
+def _about(link: Link, handle: int, parent: int, *attributes: bytes) -> bytes:
+    return struct.pack("=BxxxiIII", 0, link.index, handle, parent, 0) + b"".join(attributes)
+
+
+def _root(link: Link) -> bytes:
+    """The queueing discipline of an interface."""
+    found = link.queueing
+    assert found
+    basic = _attribute(1, struct.pack("=QI4x", found.passed_bytes, found.passed))
+    return _about(link, found.handle, ROOT, _attribute(KIND, found.kind.encode() + b"\0"), _attribute(STATISTICS, basic))
+
+
+def root_report(link: Link) -> bytes:
+    return message(NEW_QDISC, _root(link), 0)
+
+
+def _class(link: Link, found: Queueing, minor: int) -> bytes:
+    each = found.classes[minor]
+    numbers = struct.pack("=5I", len(each.frames), each.bytes, each.dropped, 0, 0)
+    return _about(link, found.handle + minor, ROOT, _attribute(STATISTICS, _attribute(3, numbers)))
+
+
+def _neighbour(link: Link, address: bytes, mac: bytes, state: int = PERMANENT) -> bytes:
     family = INET if len(address) == 4 else INET6
     kinds = _attribute(OF_NEIGHBOUR, address) + _attribute(ITS_HARDWARE, mac)
-    return struct.pack("=BxxxiHBB", family, link.index, PERMANENT, 0, 1) + kinds
+    return struct.pack("=BxxxiHBB", family, link.index, state, 0, 1) + kinds
 
 
 def passes(program: bytes, packet: bytes) -> bool:
@@ -91,9 +126,10 @@ def passes(program: bytes, packet: bytes) -> bool:
 class Route(File):
     """A netlink socket of the family ROUTE."""
 
-    def __init__(self, space: Space, room: int) -> None:
+    def __init__(self, world: "Simulated", room: int) -> None:
         super().__init__()
-        self.space, self.room, self.groups, self.error, self.program = space, room, 0, 0, b""
+        self.world, self.space_of = world, world.space_of
+        self.space, self.room, self.groups, self.error, self.program = world.here, room, 0, 0, b""
         self.queue: deque[bytes] = deque()
 
     def attach_filter(self, program: bytes) -> None:
@@ -166,9 +202,60 @@ class Route(File):
             return [_neighbour(link, *each) for link in links for each in link.neighbours.items()]
         elif kind in (NEW_NEIGHBOUR, DELETE_NEIGHBOUR):
             self._neighbour(self._meant(content), dict(_attributes(content, 12)), kind == DELETE_NEIGHBOUR)
+        elif NEW_QDISC <= kind <= LAST_OF_QUEUEING:
+            return self._queueing(kind, content, all_of_them)
         elif kind != SET_NEIGHBOUR_TABLE:  # how many frames wait for an address: none is resolved here
             raise OSError(errno.EOPNOTSUPP, f"request {kind}")
         return []
+
+    def _queueing(self, kind: int, content: bytes, all_of_them: bool) -> list[bytes]:
+        """About queueing disciplines, classes and filters of an interface."""
+        _, index, handle, parent, info = struct.unpack_from("=BxxxiIII", content)
+        values = dict(_attributes(content, 20))
+        options = dict(_attributes(values.get(OPTIONS, b""), 0))
+        if kind == GET_QDISC and all_of_them:
+            return [_root(link) for link in self.space if link.queueing]
+        link = self.space.links.get(index)
+        if link is None:
+            raise refused(errno.ENODEV)
+        found = link.queueing
+        if kind == NEW_QDISC and parent == ROOT:
+            self._set_root(link, values, options, handle)
+            return []
+        if found is None:
+            if kind == GET_CLASS:
+                return []
+            raise refused(errno.ENOENT)
+        if kind == GET_QDISC:
+            if found.handle != handle:
+                raise refused(errno.EINVAL)
+            return [_root(link)]
+        if kind == DELETE_QDISC:
+            gone = _root(link)
+            link.drop_queueing()
+            self.world.report_queueing(link, DELETE_QDISC, gone)
+        elif kind == GET_CLASS:
+            return [_class(link, found, minor) for minor in found.classes]
+        elif kind == NEW_QDISC:
+            found.classes[parent & 0xFFFF].limit = struct.unpack_from("=I", values[OPTIONS])[0]
+        elif kind == NEW_CLASS:
+            found.set_class(handle & 0xFFFF, options)
+        elif kind == DELETE_CLASS:
+            self.space.lost_in_classes += found.delete_class(handle & 0xFFFF)
+        elif kind == NEW_FILTER:
+            found.add_filter(info, options)
+        elif kind == DELETE_FILTER:
+            found.delete_filter(info)
+        return []
+
+    def _set_root(self, link: Link, values: dict[int, bytes], options: dict[int, bytes], handle: int) -> None:
+        if link.queueing and link.queueing.handle == handle:
+            raise refused(errno.EEXIST)
+        link.drop_queueing()
+        rest = struct.unpack_from("=3I", options[2])[2] if 2 in options else 0
+        name = values[KIND].rstrip(b"\0").decode()
+        link.queueing = Queueing(self.world, name, handle, rest, link.queue_frames, link.into_ring)
+        self.world.report_root(link)
 
     def _neighbour(self, link: Link, values: dict[int, bytes], deleted: bool) -> None:
         if deleted and link.neighbours.pop(values[OF_NEIGHBOUR], None) is None:
@@ -195,8 +282,44 @@ class Route(File):
             elif kind == QUEUE_LENGTH:
                 link.set_queue(struct.unpack("=I", value)[0])
                 continue
+            elif kind == NAMESPACE_FD:
+                if not link.space.move(link, self.space_of(struct.unpack("=i", value)[0])):
+                    raise OSError(errno.EEXIST, "there is an interface of this name")
+                continue
             else:
                 continue
-            link.change(link)
+            link.change()
         if mask & IFF_UP:
             link.set_up(bool(flags & IFF_UP))
+
+
+class Diagnosis(File):
+    """A netlink socket of the family SOCK_DIAG: of UDP sockets there are those that only send."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+        self.queue: deque[bytes] = deque()
+
+    def ready(self) -> int:
+        return select.EPOLLOUT | (select.EPOLLIN if self.queue else 0)
+
+    def _put(self, packet: bytes) -> None:
+        self.queue.append(packet)
+        self.happened(select.EPOLLIN)
+
+    def read(self, room: int) -> bytes | int:
+        return self.queue.popleft()[:room] if self.queue else -errno.EAGAIN
+
+    def write(self, data: bytes) -> int:
+        _, _, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        if flags & DUMP == DUMP:
+            self._put(message(DONE, bytes(4), serial, MANY))
+            return len(data)
+        peer, port = struct.unpack_from("!HH", data, 24)
+        if port in self.space.senders:
+            found = struct.pack("=BBBB", data[16], 1, 0, 0) + struct.pack("!HH", port, peer) + bytes(64)
+            self._put(message(SOCKET_BY_FAMILY, found + _attribute(MEMORY, bytes(36)), serial))
+        else:
+            self._put(message(ERROR, struct.pack("=i", -errno.ENOENT) + data[:16], serial))
+        return len(data)

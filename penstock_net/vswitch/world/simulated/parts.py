@@ -7,18 +7,18 @@ import errno
 import fcntl
 import functools
 import math
+import mmap
 import os
-import pathlib
-import posixpath
 import select
 import stat
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock_net.vswitch.world.contract import asked
-from penstock_net.vswitch.world.simulated import programs, sockets, tasks
+from penstock_net.vswitch.world.simulated import namespaces, programs, sockets, tasks
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Counter, Epoll, File, refused
 from penstock_net.vswitch.world.simulated.links import Tap
+from penstock_net.vswitch.world.simulated.namespaces import Opened, file_status, kept_by, paths_of
 from penstock_net.vswitch.world.simulated.sockets import NotSimulated, Socket
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NANO = 1_000_000_000
 BEGIN_NS, DATE_NS = 10**12, 1_700_000_000 * 10**9  # of the clock that never goes back; of the date at that time
-OWN_NAMESPACE, NAMESPACE_NUMBER = "/proc/self/ns/net", 4_026_531_840
 ALWAYS = select.POLLERR | select.POLLHUP  # told of even if nobody asks
 OF_TASKS = ("Condition", "Event", "Lock", "Thread", "current_thread")
 OTHER_SCHEDULER = 3  # not that of usual threads: nobody asks for another time slice
@@ -62,8 +61,8 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
 
     def open_file(path: Any, flags: int, mode: int = 0o777) -> int:
         if path != "/dev/net/tun":
-            raise no_file(path)
-        return world.table.add(Tap(world.space))
+            return world.table.add(world.spaces.open(path))
+        return world.table.add(kept_by(Tap(world.here), world.spaces.keep(world.here)))
 
     def no_file(path: Any) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -84,16 +83,14 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
         return world.carried(fd)()
 
     def status(fd: int) -> Any:
-        return file_status(stat.S_IFREG, NAMESPACE_NUMBER) if fd >= FIRST else os.fstat(fd)
-
-    def file_status(kind: int, number: int) -> Any:
-        return SimpleNamespace(st_mode=kind | 0o755, st_dev=1, st_ino=number, st_uid=0, st_size=0)
+        if fd < FIRST:
+            return os.fstat(fd)
+        file = world.table.get(fd)
+        return namespaces.status_of(file.space) if isinstance(file, Opened) else file_status(stat.S_IFREG, 1)
 
     def status_of(path: Any) -> Any:
-        if path == OWN_NAMESPACE:
-            return file_status(stat.S_IFREG, NAMESPACE_NUMBER)
         if path not in world.paths:
-            raise no_file(path)
+            return world.spaces.status(path)
         return file_status(stat.S_IFSOCK, world.paths[path].number)
 
     def unlink(path: Any) -> None:
@@ -116,7 +113,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
         return world.table.add(process)
 
     def numbered(name: str) -> int:
-        link = world.space.named(name)
+        link = world.here.named(name)
         if link is None:
             raise OSError("no interface with this name")
         return link.index
@@ -146,6 +143,11 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             raise refused(-answer)
         return answer
 
+    path, path_class = paths_of(world.spaces)
+
+    def library(name: str | None, use_errno: bool = False) -> Any:
+        return SimpleNamespace(setns=world.spaces.enter)
+
     of_tasks = {name: functools.partial(getattr(tasks, name), world.tasks) for name in OF_TASKS}
     return {
         "time": Missing(
@@ -171,7 +173,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             unlink=unlink,
             replace=replace,
             listdir=list_folder,
-            path=posixpath,
+            path=path,
             memfd_create=create_memory,
             ftruncate=os.ftruncate,
             set_blocking=lambda fd, blocks: world.table.get(fd),
@@ -183,6 +185,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             environ={},
             pidfd_open=open_process,
             sched_getscheduler=lambda pid: OTHER_SCHEDULER,
+            sysconf={"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__,
             sched_getaffinity=lambda pid: {0},
         ),
         "select": Missing("select", epoll=lambda *_: Set(world), poll=lambda: Poll(world)),
@@ -192,11 +195,13 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             socketpair=functools.partial(sockets.pair, world),
             send_fds=lambda sock, parts, fds: sock.send_fds(b"".join(parts), fds),
             if_nametoindex=numbered,
-            if_nameindex=lambda: [(link.index, link.name) for link in world.space],
+            if_nameindex=lambda: [(link.index, link.name) for link in world.here],
         ),
         "fcntl": Missing("fcntl", ioctl=ioctl, fcntl=fcntl.fcntl),
+        "mmap": Missing("mmap", mmap=mmap.mmap),
         "threading": Missing("threading", **of_tasks),
-        "pathlib": Missing("pathlib", Path=pathlib.PurePosixPath),
+        "pathlib": Missing("pathlib", Path=path_class),
+        "ctypes": Missing("ctypes", CDLL=library, get_errno=lambda: world.tasks.errno),
         "subprocess": Missing("subprocess", run=functools.partial(programs.run, world)),
         "resource": Missing("resource", getrlimit=lambda which: (FIRST, FIRST)),
     }
@@ -228,7 +233,7 @@ class Set:
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
         self.world.tasks.maybe_pass()
         until = math.inf if timeout is None or timeout < 0 else self.world.now + math.ceil(timeout * NANO)
-        self.world.wait(until, lambda: self.epoll.ready() != 0)
+        self.world.wait_unless(until, lambda: self.epoll.ready() != 0, [self.epoll])
         return [(watched.number, events) for watched, events in self.epoll.news(maxevents if maxevents > 0 else 1 << 20)]
 
     def close(self) -> None:
@@ -258,5 +263,6 @@ class Poll:
             return [row for row in rows if row[1]]
 
         self.world.tasks.maybe_pass()
-        self.world.wait(math.inf if ms is None or ms < 0 else self.world.now + ms * NANO / 1000, lambda: bool(ready()))
+        until = math.inf if ms is None or ms < 0 else self.world.now + ms * NANO / 1000
+        self.world.wait_unless(until, lambda: bool(ready()), [file for _, file, _ in files if file])
         return ready()

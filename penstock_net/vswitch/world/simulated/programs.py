@@ -46,7 +46,7 @@ def _do(world: "Simulated", words: list[str]) -> None:
 
 
 def _named(world: "Simulated", name: str) -> Link:
-    link = world.space.named(name)
+    link = world.here.named(name)
     if link is None:
         raise Failed(f'Cannot find device "{name}"')
     return link
@@ -57,7 +57,7 @@ def _set(link: Link, words: list[str]) -> None:
     given = dict(zip(words[::2], words[1::2]))
     if "mtu" in given:
         link.mtu = int(given["mtu"])
-        link.change(link)
+        link.change()
     if "txqueuelen" in given:
         link.set_queue(int(given["txqueuelen"]))
     if "address" in given:

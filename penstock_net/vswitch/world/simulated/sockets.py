@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import Packets
-from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Route
+from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
 from penstock_net.vswitch.world.simulated.streams import Listening, Stream, joined, rights_of
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 ROOM = 212_992  # of a socket's receive buffer
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SOCK_DIAG = 26, 4
 NANO = 1_000_000_000
 
 
@@ -47,13 +47,16 @@ class Socket:
             self.file = Packets(ROOM)
             self.file.protocol = socket.ntohs(proto)
         elif family == socket.AF_NETLINK and proto == 0:
-            self.file = Route(world.space, ROOM)
+            self.file = Route(world, ROOM)
+        elif family == socket.AF_NETLINK and proto == SOCK_DIAG:
+            self.file = Diagnosis(world.here)
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
         elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
             self.file = File()
         else:
             raise NotSimulated(f"a socket of family {family}, kind {kind & 0xF}, protocol {proto}")
+        self.file.keeps = world.spaces.keep(world.here)
         self.number = world.table.add(self.file)
 
     def fileno(self) -> int:
@@ -72,7 +75,7 @@ class Socket:
 
     def bind(self, address: Any) -> None:
         if isinstance(self.file, Packets):
-            link = self.world.space.named(address[0])
+            link = self.file.keeps.named(address[0])
             if link is None:
                 raise OSError(errno.ENODEV, "No such device")
             self.file.bind(link, address[1] or self.file.protocol)
@@ -162,7 +165,7 @@ class Socket:
         file = self.world.table.get(self.number)
         self.world.tasks.maybe_pass()
         if self.timeout:
-            self.world.wait(self.world.now + self.timeout * NANO, lambda: file.ready() & events != 0)
+            self.world.wait_unless(self.world.now + self.timeout * NANO, lambda: file.ready() & events != 0, [file])
 
     def _late(self) -> OSError:
         return TimeoutError("timed out") if self.timeout else refused(errno.EAGAIN)

@@ -68,6 +68,7 @@ class Stream(File):
         self.shut()
         if self.other:
             self.other.other = None
+            self.other.happened(select.EPOLLOUT)
             self.other = None
 
 

@@ -1,14 +1,15 @@
 """Threads and processes of the simulated kernel: one runs at a time, until it waits, or asks the world and another one is drawn.
 
-Each is a thread of the interpreter that sleeps while it does not hold the turn. So the loops of the switch run as they are, and
-the order in which they run is the seed's: a turn ends only where the world is asked.
+Each is a greenlet: a stack of its own, which stands still while another one runs, also in the middle of compiled code. So the
+loops of the switch run as they are, and the order in which they run is the seed's: a turn ends only where the world is asked.
 """
 
 import math
 import select
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import greenlet
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.simulated.descriptors import File
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NANO = 1_000_000_000
 FIRST_PID = 100
+BUSY_NS = 100_000_000  # in which there may be so many waits
 YIELDS = 0.15  # of the calls that ask the world after which another task is drawn
 
 
@@ -38,20 +40,23 @@ class Task:
 
     def __init__(self, name: str, pid: int) -> None:
         self.name, self.pid = name, pid
+        self.space: Any = None  # the namespace that it is in
         self.until: float = 0.0  # ready then
         self.is_over: Callable[[], bool] = _never
+        self.files: Sequence[File] = ()  # that it waits for: `is_over` is asked when something has happened to one
+        self.told = True
         self.killed = self.ended = False
         self.thread: Thread | None = None
-        self.turn = threading.Lock()
-        self.turn.acquire()
+        self.stack = greenlet.getcurrent()  # of the first task; others get their own
 
 
 class Process(File):
     """A process; a descriptor of it becomes readable when it has ended."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, space: Any, started: int) -> None:
         super().__init__()
         self.pid, self.ended_ = pid, False
+        self.space, self.started = space, started  # where its first thread is; a number that no other one has
 
     def ready(self) -> int:
         return select.EPOLLIN if self.ended_ else 0
@@ -72,28 +77,39 @@ class Tasks:
         self.world = world
         self.first = self.current = Task("first", FIRST_PID)
         self.all = [self.first]
-        self.processes = {FIRST_PID: Process(FIRST_PID)}
+        self.processes = {FIRST_PID: Process(FIRST_PID, None, 0)}
+        self.errno = 0  # of the last call of the C library
         self.failure: BaseException | None = None  # of a task, or of all
-        self.waits = self.most_waits = 0  # the latter: without limit
+        self.waits = self.most_waits = 0  # the latter: in BUSY_NS; 0: without limit
+        self.waits_before, self.busy_since = 0, world.now  # of the present time
 
     # ---- What is there ----
 
+    def settle(self, space: Any) -> None:
+        """The first task is in this namespace, and all that come of it."""
+        self.first.space = self.processes[FIRST_PID].space = space
+        self.world.spaces.keep(self.world.spaces.keep(space))
+
     def process(self, name: str, run: Callable[[], object]) -> Task:
         """Start a process."""
-        pid = max(self.processes) + 1
-        self.processes[pid] = Process(pid)
-        return self.start(name, run, pid)
+        return self.start(name, run, self.hold(self.current.space))
+
+    def hold(self, space: Any, pid: int = 0) -> int:
+        """A process in a namespace, which does nothing until it is ended; pid: of one that has ended, which is used again."""
+        pid = pid or max(self.processes) + 1
+        self.world.count += 1
+        self.processes[pid] = Process(pid, self.world.spaces.keep(space), self.world.count)
+        return pid
 
     def start(self, name: str, run: Callable[[], object], pid: int) -> Task:
         """Start a thread of a process."""
         task = Task(name, pid)
-        task.until = -1.0
+        task.until, task.space = -1.0, self.world.spaces.keep(self.current.space)
         self.all.append(task)
-        threading.Thread(target=self._run, args=(task, run), name=name, daemon=True).start()
+        task.stack = greenlet.greenlet(lambda *_: self._run(task, run), self.first.stack)
         return task
 
     def _run(self, task: Task, run: Callable[[], object]) -> None:
-        task.turn.acquire()
         try:
             if not task.killed:
                 run()
@@ -103,15 +119,18 @@ class Tasks:
         del run
         task.ended = True
         self.all.remove(task)
+        self.world.spaces.leave(task.space)
         if not any(other.pid == task.pid for other in self.all):
             self.end(task.pid)
-        self._pass_on(self._chosen())
+        self.current = self._chosen()
+        task.stack.parent = self.current.stack  # which goes on when this function is left
 
     def end(self, pid: int) -> None:
         """A process has ended: what it had open is closed."""
         if not self.processes[pid].ended_:
             self.processes[pid].end()
             self.world.table.close_of(pid)
+            self.world.spaces.leave(self.processes[pid].space)
 
     def kill(self, pid: int) -> None:
         """End a process where it is; its threads do nothing any more."""
@@ -121,38 +140,51 @@ class Tasks:
 
     # ---- Who runs ----
 
-    def wait(self, until: float, is_over: Callable[[], bool]) -> None:
-        """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come."""
+    def wait(self, until: float, is_over: Callable[[], bool], files: Sequence[File] = ()) -> None:
+        """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come.
+
+        files  those that `is_over` depends on: it is asked now, and after each time that one says that something has happened
+        """
         task = self.current
-        task.until, task.is_over = until, is_over
+        task.until, task.is_over, task.files, task.told = until, is_over, files, True
+        for file in files:
+            file.sleepers.append(task)
         self.waits += 1
-        if self.most_waits and self.waits > self.most_waits:
-            self.most_waits = 0
-            self._failed(Busy(f"the threads have waited {self.waits - 1} times, now {task.name}: one works without end"))
+        if self.most_waits and self.waits - self.waits_before > self.most_waits:
+            self._look_who_is_busy(task)
         if len(self.all) > 1:
-            self.world.now += self.world.random.randrange(100, 1000)  # what it has done until now takes time
+            self.world.now += 100 + int(900 * self.world.random.random())  # what it has done until now takes time
         chosen = self._chosen()
         if chosen is not task:
-            self._pass_on(chosen)
-            task.turn.acquire()
+            self.current = chosen
+            chosen.stack.switch()
+        for file in files:
+            file.sleepers.remove(task)
         if task is self.first and self.failure:
             error, self.failure = self.failure, None
             raise error
         if task.killed:
             raise Killed
 
+    def _look_who_is_busy(self, task: Task) -> None:
+        """So many waits again: Busy if that was in less than BUSY_NS."""
+        passed, self.waits_before, self.busy_since = self.world.now - self.busy_since, self.waits, self.world.now
+        if passed < BUSY_NS:
+            self._failed(Busy(f"the threads have waited {self.most_waits} times in {passed / 1e6:.1f} ms, now {task.name}"))
+
     def maybe_pass(self) -> None:
         """Let another task run, perhaps: where the world is asked for something that takes no time."""
         if len(self.all) > 1 and not self.current.killed and self.world.random.random() < YIELDS:
             self.wait(0.0, _never)
 
-    def _pass_on(self, chosen: Task) -> None:
-        self.current = chosen
-        chosen.turn.release()
-
     def _failed(self, error: BaseException) -> None:
         self.failure = self.failure or error
         self.first.until = 0.0
+
+    def _is_over(self, task: Task) -> bool:
+        is_over = task.is_over()
+        task.told = is_over or not task.files
+        return is_over
 
     def _chosen(self) -> Task:
         """The task that runs next. If there is none, time passes."""
@@ -161,11 +193,11 @@ class Tasks:
             while world.planned and world.planned[0][0] <= world.now:
                 world.happen()
             now = world.now
-            ready = [task for task in self.all if task.until <= now or task.killed or task.is_over()]
+            ready = [task for task in self.all if task.until <= now or task.killed or (task.told and self._is_over(task))]
             if len(ready) == 1:
                 return ready[0]
             if ready:
-                return ready[world.random.randrange(len(ready))]
+                return ready[int(len(ready) * world.random.random())]
             due = min(task.until for task in self.all)
             if world.planned and world.planned[0][0] <= due:
                 world.happen()

@@ -1,0 +1,86 @@
+"""Edges in a run: what is said of them in the specification, what is done to them, and what they may leave."""
+
+import random
+from collections.abc import Callable
+
+from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.linux.htb import REST
+from penstock_net.vswitch.linux.monitor import OWN_QDISC
+from penstock_net.vswitch.simulation.laws import MS, Broken
+from penstock_net.vswitch.simulation.layout import USUAL
+from penstock_net.vswitch.simulation.machine import Machine
+from penstock_net.vswitch.simulation.step import Step
+from penstock_net.vswitch.world.simulated.queueing import Queueing
+
+WHY, FOREIGN = "another program has set its queueing discipline", 0x80020000
+EMPTY_NS = 5000 * MS  # after which an edge has no class that it does not need, at the latest
+DRAWN = 0.35  # of the runs have edges
+
+
+def replace(machine: Machine, name: str) -> None:
+    """Another program sets a queueing discipline of its own at an interface; what waits there is gone."""
+    link = machine.link(name)
+    if link is None or not machine.edge:
+        return
+    machine.record.disturb(machine.layout.number(name), WHY)
+    link.drop_queueing()
+    link.queueing = Queueing(machine.world, "fq", FOREIGN, 0, link.queue_frames, link.into_ring)
+    machine.world.report_root(link)
+
+
+def loaded_again(machine: Machine) -> None:
+    """After `reload` all edges are the switch's."""
+    for name in machine.layout.taps:
+        if (link := machine.link(name)) and link.queueing and link.queueing.handle == OWN_QDISC:
+            machine.record.calm(machine.layout.number(name), WHY)
+
+
+DO: dict[str, Callable[..., None]] = {"replace qdisc": replace}
+
+
+def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
+    """What may be done to edges; most of it is a receiver that does not read, for whose flow an edge sets up a class."""
+    if not edge:
+        return []
+    mine = draw.choice([name for name in USUAL.taps if name in USUAL.base])
+    tap, app, later = draw.choice(USUAL.taps), draw.choice(USUAL.apps[:3]), at + draw.randrange(10 * MS, 60 * MS)
+    sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(3, 6))]
+    full = [Step(at, "stop reading", app), *sent]
+    return [
+        [*full, Step(later, "read again", app)],
+        [*full, Step(later, "kill", app), Step(later + MS, "start", app)],
+        [*full, Step(later, "remove", tap), Step(later + MS, "read again", app), Step(later + 2 * MS, "add", tap)],
+        [*full, Step(later, "down", tap), Step(later + MS, "up", tap), Step(later + 2 * MS, "read again", app)],
+        [Step(at, "replace qdisc", mine), Step(at + draw.randrange(40 * MS), "reload", "", (False,))],
+        [Step(at, "replace qdisc", mine)],
+        [Step(at, "replace qdisc", tap), Step(at + draw.randrange(5 * MS), "delete", tap)],
+    ]
+
+
+# ---- Laws ----
+
+
+def are_empty(machine: Machine) -> bool:
+    """Whether no interface has a class or a filter for a flow."""
+    found = [link.queueing for link in machine.world.spaces.links() if link.queueing]
+    return not any(each.filters or each.classes.keys() - {REST} for each in found)
+
+
+def check_left(machine: Machine, names: list[str]) -> None:
+    """Broken: at the interface of a port is a class, a filter or a neighbour that it does not need, or it lacks its own."""
+    assert machine.daemon
+    owners = {each: name for name, port in machine.daemon.ports.items() for each in devices.ip_addresses(port["addresses"])}
+    for name in names:
+        link = machine.link(name)
+        if link is None:
+            continue
+        strange = [each for each in link.neighbours if owners.get(devices.ipaddress.ip_address(each), name) == name]
+        if strange:
+            raise Broken(f"port {name} has a neighbour whose address no other port has: {strange[0].hex('.')}")
+        if not machine.edge:
+            continue
+        found = link.queueing
+        if found is None or found.handle != OWN_QDISC:
+            raise Broken(f"port {name} has an edge, and another queueing discipline: {found and found.kind}")
+        if set(found.classes) != {REST} or found.filters:
+            raise Broken(f"port {name} has classes {sorted(found.classes)} and {len(found.filters)} filters that nobody needs")

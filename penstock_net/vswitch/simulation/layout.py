@@ -1,0 +1,132 @@
+"""The ports of a simulated machine: those that a run has usually, or an operator's own.
+
+Ports are known by their numbers. Each has its usual addresses and another one, which `set` may give it.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon.config import SWITCH_KEYS, validate_spec
+
+APP_KEYS = ("name", "addresses", "uid", "memory", "guarded")
+TAP_KEYS = (*APP_KEYS, "kind", "device", "mtu", "queues")
+PER_QUEUE = ("backdraft", "dpfq")  # modes in which who does not read pauses only who sends to it
+QUEUES = 64  # of a TAP
+MOST_PORTS = 16
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Applications and TAPs by name; those of `base` are in the specification from the begin."""
+
+    apps: tuple[str, ...]
+    taps: tuple[str, ...]
+    base: tuple[str, ...]
+    tables: Mapping[str, dict[str, Any]]  # [[port]] of the specification
+    others: Mapping[str, str]  # another address of each port
+    settings: dict[str, Any] | None = None  # those of [switch]; None: they are drawn
+    stand_ins: list[str] = field(default_factory=list)  # what is simulated otherwise than it was given
+    numbers: dict[str, int] = field(init=False)  # of the ports
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", {name: i for i, name in enumerate(self.ports)})
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return (*self.apps, *self.taps)
+
+    def number(self, name: str) -> int:
+        return self.numbers[name]
+
+    def device(self, name: str) -> str:
+        """The interface of a TAP."""
+        return str(self.tables[name].get("device", ""))
+
+    def usual(self, name: str) -> list[str]:
+        return list(self.tables[name]["addresses"])
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Ports that are not in the specification: operators add and remove them."""
+        return tuple(name for name in self.ports if name not in self.base)
+
+    @property
+    def pauses_queues(self) -> bool:
+        """Whether a slow receiver leaves frames to others alone."""
+        return self.settings is None or self.settings.get("mode", PER_QUEUE[0]) in PER_QUEUE
+
+
+def _usual() -> Layout:
+    """Three applications and two TAPs; `d` and `v` come by `port add`, `w` by `reload`."""
+    apps, taps = ("a", "b", "c", "d"), ("t", "u", "v", "w")
+    tables: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate((*apps, *taps)):
+        tables[name] = {"name": name, "addresses": [f"10.0.0.{i + 1}"]}
+        if name in taps:
+            tap = {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+            tables[name] |= tap
+    others = {name: f"10.0.1.{i + 1}" for i, name in enumerate(tables)}
+    return Layout(apps, taps, ("a", "b", "c", "t", "u"), tables, others)
+
+
+USUAL = _usual()
+
+
+def layout_of(content: Mapping[str, Any]) -> Layout:
+    """The ports and settings of an operator's SPEC.toml.  SpecError: it is wrong, or something of it cannot be simulated."""
+    config = validate_spec(content)
+    if "scheme" in config.settings:
+        rule = "a switch that runs a scheme of the simulator is not simulated here"
+        raise SpecError(rule, path="switch.scheme", value=config.settings["scheme"], remedy="penstock run simulates schemes")
+    given = {str(table["name"]): dict(table) for table in content["port"]}
+    if not 2 <= len(given) <= MOST_PORTS:
+        raise SpecError(f"must be 2 to {MOST_PORTS} ports, and {len(given)} are given", path="port", remedy="leave some out")
+    said = [f"switch.{key} is left out" for key in SWITCH_KEYS if key in content.get("switch", {})]
+    apps: list[str] = []
+    taps: list[str] = []
+    tables: dict[str, dict[str, Any]] = {}
+    for i, (name, table) in enumerate(given.items()):
+        kind = table.get("kind", "shm")
+        if first_address(table.get("addresses", [])) is None:
+            remedy = "give it one such as 10.0.0.1 to try it"
+            raise SpecError(
+                "has no IPv4 address: the frames of a simulation are IPv4", path=f"port.{name}.addresses", remedy=remedy
+            )
+        keys = APP_KEYS if kind == "shm" else TAP_KEYS
+        left_out = [key for key in table if key not in keys and (kind == "tap" or key in ("vlan", "trunk", "native"))]
+        tables[name] = {key: value for key, value in table.items() if key in keys}
+        (apps if kind == "shm" else taps).append(name)
+        if kind == "shm":
+            continue
+        tables[name] |= {"kind": "tap", "super_frames": False, "edge": False}
+        if kind != "tap":
+            said.append(f"port {name}: kind {kind} is not simulated, a TAP stands in")
+            tables[name]["device"] = f"sim{i}"
+        elif table.get("edge", True):
+            said.append(f"port {name}: without its edge")
+        if left_out := [key for key in left_out if key not in ("edge", "super_frames")]:
+            said.append(f"port {name}: without {', '.join(left_out)}")
+    others = {name: f"198.18.0.{i + 1}" for i, name in enumerate((*apps, *taps))}
+    if not Layout((), (), (), {}, {}, config.settings).pauses_queues:
+        said.append("switch.mode: pauses whole ports, so that late frames are no failure")
+    return Layout(tuple(apps), tuple(taps), tuple(given), tables, others, config.settings, said)
+
+
+def first_address(addresses: list[str]) -> str | None:
+    """The first IPv4 address of a port, also one of a prefix; None: it has none."""
+    for text in addresses:
+        try:
+            network = ipaddress.IPv4Network(text)
+        except ValueError:
+            continue
+        return str(network[1] if network.num_addresses > 2 else network[0])
+    return None
+
+
+def in_prefix(target: bytes, addresses: Iterable[str]) -> bool:
+    """Whether an IPv4 address is of a prefix among these."""
+    prefixes = [text for text in addresses if "/" in text and ":" not in text]
+    return any(ipaddress.IPv4Address(target) in ipaddress.IPv4Network(text) for text in prefixes)
