@@ -22,14 +22,15 @@ def quick(scheme):
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "pyrrha", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged"]
 SCHEMES += ["bfc_tofino2", "homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
-SCHEMES += ["least_queue", "plb", "mrc"]
+SCHEMES += ["least_queue", "plb", "mrc", "dcpim"]
 # schemes of short queues: when something is in them, us
-SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20}
+SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20, "dcpim": 60}
 EMPTY = {  # at 30 us
     ("expresspass", "tor2"),
     ("expresspass:code", "spine0"),
     ("expresspass:code", "tor2"),
     ("ndp", "tor0"),
+    *(("dcpim", name) for name in ("spine0", "tor0", "tor2")),  # its first epoch has only just been matched
     ("sird", "spine0"),
     ("sird", "tor2"),
 }
