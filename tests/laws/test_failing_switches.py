@@ -24,7 +24,7 @@ SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "pyrrha", "hpcc", "floodgate", "floodga
 SCHEMES += ["bfc_tofino2", "homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
 SCHEMES += ["least_queue", "plb", "mrc", "dcpim"]
 # schemes of short queues: when something is in them, us
-SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20, "dcpim": 60}
+SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20}
 EMPTY = {  # at 30 us
     ("expresspass", "tor2"),
     ("expresspass:code", "spine0"),
@@ -60,7 +60,7 @@ def outcome_at(topo, flows, scheme, end_ps, **settings):
     return runner.outcome()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "dcpim"])  # whose packets do not queue
 @pytest.mark.parametrize("name", ["spine1", "tor1"])
 def test_an_empty_switch_fails_as_its_links_do(scheme, name):
     """It stores nothing when it fails; flows start while it is down and go on when it is back."""
