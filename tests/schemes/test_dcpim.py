@@ -94,7 +94,6 @@ def test_the_cases_have_channels_that_are_refused_and_flows_that_are_asked_for_a
 MISTAKES = {
     "grants what is used": ("free = dcpim.k - here.given", "free = 1 * dcpim.k"),
     "grants of an older round": ("frame.round + 1 == here.round", "frame.round + 2 >= here.round"),
-    "late requests": ("    if node.now > due:\n        return\n", ""),
     "never refuses": ("    if here.giving == epoch + 1:\n", "    if here.giving < 0:\n"),
     "refusals are ignored": ("max(channel.links - frame.links, 0)", "channel.links"),
     "the longest first": ("return offer.left", "return -offer.left"),
@@ -103,7 +102,6 @@ MISTAKES = {
     "asks for all": ("// fill - has, free)", "// fill, free)"),
     "asks again for what runs": (" + links_of(dcpim, node, epoch - 1, incoming.src)", ""),
     "all channels for one": ("(packets_of(dcpim, left) + fill - 1) // fill - has", "dcpim.k - has"),
-    "a late start": ("start_channels(dcpim, node, epoch - 1)", "start_channels(dcpim, node, epoch - 2)"),
     "tokens of a whole link": ("packet_time(dcpim, node) * dcpim.k // channel.links", "packet_time(dcpim, node)"),
     "the whole window": ("window = dcpim.most * channel.links // dcpim.k", "window = 1 * dcpim.most"),
     "no turns for short flows": ("here.hold -= 1", "here.hold = 0"),
@@ -113,11 +111,6 @@ MISTAKES = {
         "        pass\n",
     ),
     "tokens for ever": ("node.now > mine.until[i]", "node.now > NEVER"),
-    "long flows before short ones": ("LATER + flow.size)", "flow.size)"),
-    "senders in the order of arrival": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, LATER)"),
-    "one level": ("level += 1", "level += 0"),
-    "short flows are not asked for again": ("+ resend_time(dcpim, node))\n\n\ndef resend", "+ NEVER // 2)\n\n\ndef resend"),
-    "from the first packet on": ("mine.next = missing_from(dcpim, incoming, 0)", "mine.next = 0"),
 }
 
 
