@@ -18,8 +18,8 @@ channel beyond `k` is refused, and frames have 40 B (`host.control`).  Packets a
 
 There a match may be used before its epoch if both ends have idle channels, and a sender uses tokens in the order of the
 channels of their receivers; here it does so in the order of what their flows have left.  There a flow whose `resend` ends
-within an epoch waits for the next one; here a flow whose `resend` ends in an epoch has new ones in this one.  `simulator` has
-its `resend`, with which a packet that waits at a switch is often sent twice.
+within an epoch waits for the next one, here it does not.  `simulator` has its `resend`, with which a packet that waits at a
+switch is often sent twice.
 
 The rest is our choice.  All clocks agree, and random choices are hashes of both hosts and the round.  Any packet stands for a
 notification that was lost.  A sender without a token for an RTO, or that has sent everything, repeats its notification and its
@@ -32,20 +32,11 @@ parameters = {
     "k": ("int32 1..16", 4, "channels of a link (authors' configuration)"),
     "beta": ("float64 0.1..100", 1.3, "length of a round, in control round trips (authors' configuration)"),
     "crtt": ("time", 0, "control round trip; 0 = the base RTT, in which one packet is of data"),
-    "min_rounds": (
-        "int32 0..64",
-        1,
-        "first rounds of an epoch, in which the shortest flow is preferred (authors' configuration)",
-    ),
+    "min_rounds": ("int32 0..64", 1, "first rounds of an epoch, which prefer the shortest flow (authors' configuration)"),
     "window": ("int32 0..2000", 0, "tokens that are out on all channels, in packets; 0 = one bandwidth-delay product"),
-    "window_timeout": (
-        "float64 0.1..1000",
-        1.1,
-        "after the newest token, until one more is sent, in `window` packet times (there)",
-    ),
+    "window_timeout": ("float64 0.1..1000", 1.1, "from the newest token until one more, in `window` packet times (there)"),
     "resend": ("float64 0.1..1000", 1.2, "until missing packets have new tokens, in `window` packet times (there: 1)"),
     "at_once": ("int32 0..2000", 0, "packets of the longest flow that is sent at once; 0 = `window`"),
-    "hold": ("bool", True, "as many turns of tokens are left out as a new short flow has packets (authors' simulator)"),
     "levels": ("int32 1..8", 6, "priorities of data at switches (authors' simulator)"),
     "base": ("int32 2..1000", 7, "packets of a flow of the first level, whose powers bound the others (authors' simulator)"),
 }
@@ -54,28 +45,16 @@ fabric = {"queues": "levels", "reordering": 1, "nic_order": 1, "one_link": 1, "o
 structs = {
     "offer": {"host": "int32", "links": "int32", "left": "int64"},  # a request or a grant; host: who sent it
     "channel": {"src": "int32", "links": "int32", "next": "time", "waits": "int32"},  # next turn; waits: what arrives may end it
-    "peer": {
-        "asked": "int64",
-        "best": "int64",
-    },  # round of its last request; its shortest flow; each plus one
+    "peer": {"asked": "int64", "best": "int64"},  # round of its last request; its shortest flow; each plus one
+    "run": {"token": "int64", "packet": "int64", "count": "int32", "until": "time"},  # the first token, and its packet
 }
 packet_state = {"token": "int64", "size": "int64"}
-frame_state = {
-    "host": "int64",
-    "round": "int64",
-    "links": "int32",
-    "left": "int64",
-    "token": "int64",
-    "packet": "int64",
-    "until": "time",
-}
+# number: of a round or a token; left: bytes of the flow
+frame_state = {"host": "int64", "number": "int64", "links": "int32", "left": "int64", "packet": "int64", "until": "time"}
 flow_state = {
-    "tokens": "int64[4]",  # held ones, a ring of runs: their first numbers, packets, how many, and end
-    "packets": "int64[4]",
-    "counts": "int64[4]",
-    "until": "time[4]",
+    "runs": "run[4]",  # of tokens that are held, a ring
     "first": "int32",
-    "runs": "int32",
+    "run_count": "int32",
     "held": "int32",  # tokens
     "heard": "int32",
     "token": "int64",  # of the packet that is being made; NONE: none
@@ -93,30 +72,20 @@ incoming_state = {
 }
 node_state = {
     "peers": "peer[hosts * (1 - switch)]",
-    "requests": "offer[hosts * (1 - switch)]",  # of round `requested`
-    "grants": "offer[hosts * (1 - switch)]",  # of the last round
+    "offers": "offer[2 * hosts * (1 - switch)]",  # in turn requests of round `requested`, and grants of the last round
+    "counts": "int64[2]",  # of requests, of grants
     "channels": "channel[32 * (1 - switch)]",  # of this receiver: of epochs with even, with odd numbers
-    "matched": "int64[2]",  # senders that have some
+    "matched": "int64[2]",  # senders that have some; 0 of both unless `staged`
     "used": "int64[2]",  # channels
-    "epochs": "int64[2]",  # number of the epoch, plus one
-    "request_count": "int64",
     "requested": "int64",
-    "grant_count": "int64",
     "staged": "int32",  # takes part in round `round`
     "round": "int64",
     "giving": "int64",  # of this sender: an epoch, plus one
     "given": "int64",  # its channels
-    "hold": "int64",
+    "hold": "int64",  # turns of tokens that are left out
 }
 records = {"given": "channels that this sender has given in the last epoch in which it was asked"}
-scheme_state = {
-    "period": "int64",
-    "half": "int64",
-    "epoch": "int64",
-    "way": "int64",
-    "most": "int64",
-    "blind": "int64",
-}
+scheme_state = {"period": "int64", "half": "int64", "epoch": "int64", "way": "int64", "most": "int64", "blind": "int64"}
 
 NOTIFY = 3  # commands of frames
 REQUEST = 4
@@ -124,11 +93,11 @@ GRANT = 5
 ACCEPT = 6
 REFUSE = 7
 TOKEN = 8
+ASKED = 0  # which offers
+GRANTED = 1
 NONE = -1
 RUNS = 4
-LAST_RUN = 3
 RING = 2048
-LAST_BIT = 2047
 ROW = 16  # channels of an epoch
 LATER = 281474976710656  # 2 to the 48th, added to ranks of flows that need tokens
 
@@ -158,17 +127,36 @@ def say(dcpim, node, host, command, number, links, left):
     """A message of the matching of a round."""
     frame = new_frame(node, dcpim.at.kind, command)
     my_frame(dcpim, frame).host = node.id
-    my_frame(dcpim, frame).round = number
+    my_frame(dcpim, frame).number = number
     my_frame(dcpim, frame).links = links
     my_frame(dcpim, frame).left = left
     send_to_host(node, host, frame)
 
 
-def key_of(dcpim, node, offer, number):
-    """What is preferred has the smallest one."""
-    if number % dcpim.r < dcpim.min_rounds:
-        return offer.left
-    return hash31(offer.host, hash31(node.id, number))
+def note_offer(dcpim, node, which, pkt):
+    here = my_node(dcpim, node)
+    offer = offers_at(here, 2 * here.counts[which] + which)
+    frame = my_frame(dcpim, pkt)
+    offer.host = frame.host
+    offer.links = frame.links
+    offer.left = frame.left
+    here.counts[which] += 1
+
+
+def best_offer(dcpim, node, which, number):
+    """Index of what is preferred in this round; NONE if nothing is left."""
+    here = my_node(dcpim, node)
+    shortest = 1 if number % dcpim.r < dcpim.min_rounds else 0
+    best = NONE
+    least = NEVER
+    for i in range(here.counts[which]):
+        offer = offers_at(here, 2 * i + which)
+        if offer.links > 0:
+            key = offer.left if shortest else hash31(offer.host, hash31(node.id, number))
+            if key < least or (key == least and offer.host < offers_at(here, best).host):
+                best = 2 * i + which
+                least = key
+    return best
 
 
 def on_control(dcpim, node, port, pkt):
@@ -195,12 +183,12 @@ def on_timer(dcpim, node):
     here = my_node(dcpim, node)
     if here.staged and node.now >= here.round * dcpim.period:
         begin_round(dcpim, node)
-    if here.request_count > 0 and node.now >= here.requested * dcpim.period + dcpim.half:
+    if here.counts[ASKED] > 0 and node.now >= here.requested * dcpim.period + dcpim.half:
         grant(dcpim, node)
     give_tokens(dcpim, node)
     if here.staged:
         wake_by(node, dcpim.at.index, here.round * dcpim.period)
-    if here.request_count > 0:
+    if here.counts[ASKED] > 0:
         wake_by(node, dcpim.at.index, here.requested * dcpim.period + dcpim.half)
 
 
@@ -210,17 +198,13 @@ def on_timer(dcpim, node):
 def receive_request(dcpim, node, pkt):
     here = my_node(dcpim, node)
     frame = my_frame(dcpim, pkt)
-    due = frame.round * dcpim.period + dcpim.half
+    due = frame.number * dcpim.period + dcpim.half
     if node.now > due:
         return
-    if here.requested != frame.round:
-        here.request_count = 0
-        here.requested = frame.round
-    offer = requests_at(here, here.request_count)
-    offer.host = frame.host
-    offer.links = frame.links
-    offer.left = frame.left
-    here.request_count += 1
+    if here.requested != frame.number:
+        here.counts[ASKED] = 0
+        here.requested = frame.number
+    note_offer(dcpim, node, ASKED, pkt)
     wake_by(node, dcpim.at.index, due)
 
 
@@ -230,24 +214,15 @@ def grant(dcpim, node):
     number = here.requested
     enter(dcpim, node, number // dcpim.r)
     free = dcpim.k - here.given
-    while free > 0:
-        best = NONE
-        least = NEVER
-        for i in range(here.request_count):
-            offer = requests_at(here, i)
-            if offer.links > 0:
-                key = key_of(dcpim, node, offer, number)
-                if key < least or (key == least and offer.host < requests_at(here, best).host):
-                    best = i
-                    least = key
-        if best == NONE:
-            break
-        offer = requests_at(here, best)
+    best = best_offer(dcpim, node, ASKED, number)
+    while free > 0 and best != NONE:
+        offer = offers_at(here, best)
         links = min(offer.links, free)
         free -= links
         say(dcpim, node, offer.host, GRANT, number, links, offer.left)
         offer.links = 0
-    here.request_count = 0
+        best = best_offer(dcpim, node, ASKED, number)
+    here.counts[ASKED] = 0
 
 
 def enter(dcpim, node, epoch):
@@ -261,26 +236,17 @@ def enter(dcpim, node, epoch):
 def receive_accept(dcpim, node, pkt):
     here = my_node(dcpim, node)
     frame = my_frame(dcpim, pkt)
-    epoch = frame.round // dcpim.r
+    epoch = frame.number // dcpim.r
     enter(dcpim, node, epoch)
     if here.giving == epoch + 1:
         here.given += frame.links
         over = here.given - dcpim.k
         if over > 0:
             here.given = dcpim.k
-            say(dcpim, node, frame.host, REFUSE, frame.round, over, 0)
+            say(dcpim, node, frame.host, REFUSE, frame.number, over, 0)
 
 
 # ---- Matching: receiver ----
-
-
-def join(dcpim, node):
-    """Take part in the next round."""
-    here = my_node(dcpim, node)
-    if not here.staged:
-        here.staged = 1
-        here.round = node.now // dcpim.period + 1
-        wake_by(node, dcpim.at.index, here.round * dcpim.period)
 
 
 def begin_round(dcpim, node):
@@ -290,39 +256,23 @@ def begin_round(dcpim, node):
     epoch = number // dcpim.r
     row = epoch & 1
     accept(dcpim, node, number - 1)
-    if here.epochs[row] != epoch + 1:
-        here.epochs[row] = epoch + 1
+    if number % dcpim.r == 0:
         here.matched[row] = 0
         here.used[row] = 0
-    if number % dcpim.r == 0:
-        start_channels(dcpim, node, epoch - 1)
     ask(dcpim, node, number)
-    here.grant_count = 0
-    more = here.matched[row]
-    if here.epochs[1 - row] == epoch:
-        more += here.matched[1 - row]
-    if first_ranked(node) == NO_INCOMING and more == 0:
+    here.counts[GRANTED] = 0
+    if first_ranked(node) == NO_INCOMING and here.matched[0] + here.matched[1] == 0:
         here.staged = 0
     here.round += 1
 
 
-def start_channels(dcpim, node, epoch):
-    here = my_node(dcpim, node)
-    row = epoch & 1
-    if here.epochs[row] == epoch + 1:
-        for i in range(here.matched[row]):
-            channels_at(here, ROW * row + i).next = node.now
-            channels_at(here, ROW * row + i).waits = 0
-
-
 def index_of(dcpim, node, epoch, src):
-    """Index of the channels that a sender has in an epoch; NONE if it has none."""
+    """Index of the channels that a sender has in the present epoch or the last one; NONE if it has none."""
     here = my_node(dcpim, node)
-    row = epoch & 1
-    if epoch >= 0 and here.epochs[row] == epoch + 1:
-        for i in range(here.matched[row]):
-            if channels_at(here, ROW * row + i).src == src:
-                return ROW * row + i
+    first = ROW * (epoch & 1)
+    for i in range(first, first + here.matched[epoch & 1]):
+        if channels_at(here, i).src == src:
+            return i
     return NONE
 
 
@@ -354,50 +304,40 @@ def ask(dcpim, node, number):
 
 def receive_grant(dcpim, node, pkt):
     here = my_node(dcpim, node)
-    frame = my_frame(dcpim, pkt)
-    if here.staged and frame.round + 1 == here.round:
-        offer = grants_at(here, here.grant_count)
-        offer.host = frame.host
-        offer.links = frame.links
-        offer.left = frame.left
-        here.grant_count += 1
+    if here.staged and my_frame(dcpim, pkt).number + 1 == here.round:
+        note_offer(dcpim, node, GRANTED, pkt)
 
 
 def accept(dcpim, node, number):
     """Accept channels granted in a round, as far as there are some left in its epoch."""
     here = my_node(dcpim, node)
-    row = number // dcpim.r & 1
-    while here.grant_count > 0 and here.used[row] < dcpim.k:
-        best = NONE
-        least = NEVER
-        for i in range(here.grant_count):
-            offer = grants_at(here, i)
-            if offer.links > 0:
-                key = key_of(dcpim, node, offer, number)
-                if key < least or (key == least and offer.host < grants_at(here, best).host):
-                    best = i
-                    least = key
-        if best == NONE:
-            return
-        offer = grants_at(here, best)
+    epoch = number // dcpim.r
+    row = epoch & 1
+    best = best_offer(dcpim, node, GRANTED, number)
+    while here.used[row] < dcpim.k and best != NONE:
+        offer = offers_at(here, best)
         links = min(offer.links, dcpim.k - here.used[row])
         offer.links = 0
         here.used[row] += links
-        i = index_of(dcpim, node, number // dcpim.r, offer.host)
+        i = index_of(dcpim, node, epoch, offer.host)
         if i == NONE:
             i = ROW * row + here.matched[row]
             here.matched[row] += 1
-            channels_at(here, i).src = offer.host
-            channels_at(here, i).links = 0
-            channels_at(here, i).next = NEVER
+            channel = channels_at(here, i)
+            channel.src = offer.host
+            channel.links = 0
+            channel.next = (epoch + 1) * dcpim.epoch
+            channel.waits = 0
         channels_at(here, i).links += links
         say(dcpim, node, offer.host, ACCEPT, number, links, 0)
+        best = best_offer(dcpim, node, GRANTED, number)
 
 
 def receive_refusal(dcpim, node, pkt):
     frame = my_frame(dcpim, pkt)
-    i = index_of(dcpim, node, frame.round // dcpim.r, frame.host)
-    if i != NONE:
+    epoch = frame.number // dcpim.r
+    i = index_of(dcpim, node, epoch, frame.host)
+    if i != NONE and node.now // dcpim.epoch <= epoch + 1:
         channel = channels_at(my_node(dcpim, node), i)
         channel.links = max(channel.links - frame.links, 0)
 
@@ -417,8 +357,7 @@ def begin(dcpim, node, incoming, size):
         return
     mine.tokens = mine.packets
     mine.next = mine.packets
-    if dcpim.hold:
-        my_node(dcpim, node).hold = mine.packets
+    my_node(dcpim, node).hold = mine.packets
     set_flow_timer(node, incoming, node.now + mine.packets * packet_time(dcpim, node) + resend_time(dcpim, node))
 
 
@@ -427,65 +366,48 @@ def resend_time(dcpim, node):
 
 
 def want(dcpim, node, incoming):
-    """Tokens for what is missing: in the order of flows, by what they have left."""
-    rank(dcpim, node, incoming)
-    join(dcpim, node)
-    wake_channel(dcpim, node, incoming)
-
-
-def rank(dcpim, node, incoming):
-    """Place a flow, and note it if it is its sender's shortest one now."""
-    peer = peers_at(my_node(dcpim, node), incoming.src)
+    """Place a flow that needs tokens, by what it has left, take part in the next round, and use channels that wait for it."""
+    here = my_node(dcpim, node)
+    peer = peers_at(here, incoming.src)
     left = my_incoming(dcpim, incoming).size - incoming.received
-    rank_incoming(node, incoming, left)
-    if peer.best != incoming.number + 1 and peer.best != 0:
+    if peer.best != incoming.number + 1 or not incoming.ranked:
         best = incoming_at(node, peer.best - 1)
-        if best == NO_INCOMING or left <= best.rank:
+        if best == NO_INCOMING or not best.ranked or left <= best.rank:
             peer.best = 0
-
-
-def unrank(dcpim, node, incoming):
-    peer = peers_at(my_node(dcpim, node), incoming.src)
-    if peer.best == incoming.number + 1:
-        peer.best = 0
-    unrank_incoming(node, incoming)
+    rank_incoming(node, incoming, left)
+    if not here.staged:
+        here.staged = 1
+        here.round = node.now // dcpim.period + 1
+        wake_by(node, dcpim.at.index, here.round * dcpim.period)
+    i = index_of(dcpim, node, node.now // dcpim.epoch - 1, incoming.src)
+    if i != NONE:
+        channel = channels_at(here, i)
+        if (channel.next == NEVER or channel.waits) and best_of(dcpim, node, incoming.src) == incoming.number:
+            channel.next = node.now
+            channel.waits = 0
+            wake_by(node, dcpim.at.index, node.now)
 
 
 def best_of(dcpim, node, src):
-    """The flow of a sender that has the least left: its number; NONE if there is none."""
+    """The flow of a sender that has the least left of those that need tokens: its number; NONE if there is none."""
     peer = peers_at(my_node(dcpim, node), src)
-    if peer.best == 0:
+    incoming = incoming_at(node, peer.best - 1)
+    if incoming == NO_INCOMING or not incoming.ranked:
         incoming = first_ranked(node)
         while incoming != NO_INCOMING and incoming.src != src:
             incoming = incoming.after
-        if incoming != NO_INCOMING:
-            peer.best = incoming.number + 1
+        peer.best = incoming.number + 1 if incoming != NO_INCOMING else 0
     return peer.best - 1
-
-
-def wake_channel(dcpim, node, incoming):
-    """What has been heard of a flow, if it is the shortest one of its sender, lets channels go on that have waited for it."""
-    epoch = node.now // dcpim.epoch - 1
-    i = index_of(dcpim, node, epoch, incoming.src)
-    if i == NONE:
-        return
-    channel = channels_at(my_node(dcpim, node), i)
-    if (channel.next == NEVER or channel.waits) and best_of(dcpim, node, incoming.src) == incoming.number:
-        channel.next = node.now
-        channel.waits = 0
-        wake_by(node, dcpim.at.index, node.now)
 
 
 def give_tokens(dcpim, node):
     """Of the channels of this epoch, those whose turn has come."""
     here = my_node(dcpim, node)
     epoch = node.now // dcpim.epoch - 1
-    row = epoch & 1
-    if epoch < 0 or here.epochs[row] != epoch + 1:
-        return
+    first = ROW * (epoch & 1)
     until = (epoch + 2) * dcpim.epoch + dcpim.way + dcpim.k * packet_time(dcpim, node)
-    for i in range(here.matched[row]):
-        channel = channels_at(here, ROW * row + i)
+    for i in range(first, first + here.matched[epoch & 1]):
+        channel = channels_at(here, i)
         if channel.next <= node.now:
             take_turn(dcpim, node, channel, until)
         if channel.next < (epoch + 2) * dcpim.epoch:
@@ -523,7 +445,7 @@ def send_token(dcpim, node, incoming, until):
     mine = my_incoming(dcpim, incoming)
     frame = new_frame(node, dcpim.at.kind, TOKEN)
     about_incoming(frame, incoming)
-    my_frame(dcpim, frame).token = mine.tokens
+    my_frame(dcpim, frame).number = mine.tokens
     my_frame(dcpim, frame).packet = mine.next
     my_frame(dcpim, frame).left = mine.size - incoming.received
     my_frame(dcpim, frame).until = until
@@ -532,7 +454,7 @@ def send_token(dcpim, node, incoming, until):
     mine.last = node.now
     mine.next = missing_from(dcpim, incoming, mine.next + 1)
     if mine.next >= min(mine.packets, mine.clear + RING):
-        unrank(dcpim, node, incoming)
+        unrank_incoming(node, incoming)
         set_flow_timer(node, incoming, node.now + resend_time(dcpim, node))
 
 
@@ -540,7 +462,7 @@ def missing_from(dcpim, incoming, number):
     """The first packet from this one on that has not arrived; beyond the last one if there is none."""
     mine = my_incoming(dcpim, incoming)
     number = max(number, mine.clear)
-    while number < mine.clear + RING and has_bit(mine.arrived, number & LAST_BIT):
+    while number < mine.clear + RING and has_bit(mine.arrived, number & (RING - 1)):
         number += 1
     return number
 
@@ -554,7 +476,7 @@ def on_flow_timer(dcpim, node, incoming):
 
 def on_data(dcpim, node, incoming, pkt):
     if incoming.complete:
-        unrank(dcpim, node, incoming)
+        unrank_incoming(node, incoming)
         set_flow_timer(node, incoming, NEVER)
         return True
     carried = my_packet(dcpim, pkt)
@@ -562,15 +484,14 @@ def on_data(dcpim, node, incoming, pkt):
     mine = my_incoming(dcpim, incoming)
     mtu = dcpim.at.world.mtu
     while (mine.clear + 1) * mtu <= incoming.expected:
-        clear_bit(mine.arrived, mine.clear & LAST_BIT)
+        clear_bit(mine.arrived, mine.clear & (RING - 1))
         mine.clear += 1
     if pkt.seq > incoming.expected:
-        set_bit(mine.arrived, pkt.seq // mtu & LAST_BIT)
+        set_bit(mine.arrived, pkt.seq // mtu & (RING - 1))
     mine.used = max(mine.used, carried.token + 1)
     if incoming.ranked:
         mine.next = missing_from(dcpim, incoming, mine.next)
-        rank(dcpim, node, incoming)
-        wake_channel(dcpim, node, incoming)
+        want(dcpim, node, incoming)
     return False
 
 
@@ -596,7 +517,7 @@ def notify(dcpim, node, flow):
 def receive_token(dcpim, node, flow, pkt):
     frame = my_frame(dcpim, pkt)
     my_flow(dcpim, flow).heard = 1
-    keep(dcpim, flow, frame.token, frame.packet, frame.until)
+    keep(dcpim, flow, frame.number, frame.packet, frame.until)
     set_rank(node, flow, LATER + frame.left)
     try_send(node, flow)
 
@@ -604,42 +525,41 @@ def receive_token(dcpim, node, flow, pkt):
 def keep(dcpim, flow, token, number, until):
     """A token for packet `number`; the oldest run gives way."""
     mine = my_flow(dcpim, flow)
-    last = (mine.first + mine.runs - 1) & LAST_RUN
-    count = mine.counts[last]
-    if mine.runs == 0 or mine.tokens[last] + count != token or mine.packets[last] + count != number or mine.until[last] != until:
-        if mine.runs == RUNS:
+    run = runs_at(mine, (mine.first + mine.run_count - 1) & (RUNS - 1))
+    if mine.run_count == 0 or run.token + run.count != token or run.packet + run.count != number or run.until != until:
+        if mine.run_count == RUNS:
             drop_run(dcpim, flow)
-        last = (mine.first + mine.runs) & LAST_RUN
-        mine.runs += 1
-        mine.tokens[last] = token
-        mine.packets[last] = number
-        mine.counts[last] = 0
-        mine.until[last] = until
-    mine.counts[last] += 1
+        run = runs_at(mine, (mine.first + mine.run_count) & (RUNS - 1))
+        mine.run_count += 1
+        run.token = token
+        run.packet = number
+        run.count = 0
+        run.until = until
+    run.count += 1
     mine.held += 1
     flow.resend = mine.held
 
 
 def drop_run(dcpim, flow):
     mine = my_flow(dcpim, flow)
-    mine.held -= mine.counts[mine.first]
-    mine.first = (mine.first + 1) & LAST_RUN
-    mine.runs -= 1
+    mine.held -= runs_at(mine, mine.first).count
+    mine.first = (mine.first + 1) & (RUNS - 1)
+    mine.run_count -= 1
 
 
 def choose_packet(dcpim, node, flow):
     """Use the oldest token that is good; -1 and an open window for one that sends the next new packet."""
     mine = my_flow(dcpim, flow)
-    while mine.runs > 0:
-        i = mine.first
-        if mine.counts[i] == 0 or node.now > mine.until[i]:
+    while mine.run_count > 0:
+        run = runs_at(mine, mine.first)
+        if run.count == 0 or node.now > run.until:
             drop_run(dcpim, flow)
         else:
-            mine.token = mine.tokens[i]
-            offset = mine.packets[i] * dcpim.at.world.mtu
-            mine.tokens[i] += 1
-            mine.packets[i] += 1
-            mine.counts[i] -= 1
+            mine.token = run.token
+            offset = run.packet * dcpim.at.world.mtu
+            run.token += 1
+            run.packet += 1
+            run.count -= 1
             mine.held -= 1
             if offset < flow.sent:
                 return offset
@@ -656,19 +576,15 @@ def on_send(dcpim, node, flow, pkt):
     if mine.free > 0 and mine.token == NONE:
         carried.token = pkt.seq // dcpim.at.world.mtu
         set_rank(node, flow, flow.size - flow.sent)
-    pkt.priority = level_of(dcpim, packets_of(dcpim, flow.size))
+    size = packets_of(dcpim, flow.size) - 1
+    level = 0
+    while size >= dcpim.base and level < dcpim.levels - 1:
+        size //= dcpim.base
+        level += 1
+    pkt.priority = level
     mine.token = NONE
     flow.window = mine.free
     flow.resend = mine.held
-
-
-def level_of(dcpim, packets):
-    level = 0
-    most = 1 * dcpim.base
-    while packets > most and level < dcpim.levels - 1:
-        most *= dcpim.base
-        level += 1
-    return level
 
 
 def on_timeout(dcpim, node, flow):

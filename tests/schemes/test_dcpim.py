@@ -93,10 +93,10 @@ def test_the_cases_have_channels_that_are_refused_and_flows_that_are_asked_for_a
 
 MISTAKES = {
     "grants what is used": ("free = dcpim.k - here.given", "free = 1 * dcpim.k"),
-    "grants of an older round": ("frame.round + 1 == here.round", "frame.round + 2 >= here.round"),
+    "grants of an older round": (".number + 1 == here.round", ".number + 2 >= here.round"),
     "never refuses": ("    if here.giving == epoch + 1:\n", "    if here.giving < 0:\n"),
     "refusals are ignored": ("max(channel.links - frame.links, 0)", "channel.links"),
-    "the longest first": ("return offer.left", "return -offer.left"),
+    "the longest first": ("key = offer.left", "key = -offer.left"),
     "random in the first round": ("number % dcpim.r < dcpim.min_rounds", "number % dcpim.r == dcpim.r"),
     "the same order in all rounds": ("hash31(node.id, number)", "node.id"),
     "asks for all": ("// fill - has, free)", "// fill, free)"),
@@ -107,10 +107,10 @@ MISTAKES = {
     "no turns for short flows": ("here.hold -= 1", "here.hold = 0"),
     "the first flow, not the shortest": ("rank_incoming(node, incoming, left)", "rank_incoming(node, incoming, incoming.number)"),
     "a stale shortest flow": (
-        "        if best == NO_INCOMING or left <= best.rank:\n            peer.best = 0\n",
+        "        if best == NO_INCOMING or not best.ranked or left <= best.rank:\n            peer.best = 0\n",
         "        pass\n",
     ),
-    "tokens for ever": ("node.now > mine.until[i]", "node.now > NEVER"),
+    "tokens for ever": ("node.now > run.until", "node.now > NEVER"),
 }
 
 
