@@ -111,6 +111,7 @@ MISTAKES = {
         "        pass\n",
     ),
     "tokens for ever": ("node.now > run.until", "node.now > NEVER"),
+    "senders in the order of arrival": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, LATER)"),
 }
 
 
