@@ -19,7 +19,7 @@ channel beyond `k` is refused, and frames have 40 B (`host.control`).  Packets a
 There a match may be used before its epoch if both ends have idle channels, and a sender uses tokens in the order of the
 channels of their receivers; here it does so in the order of what their flows have left.  There a flow whose `resend` ends
 within an epoch waits for the next one, here it does not.  `simulator` has its `resend`, with which a packet that waits at a
-switch is often sent twice.  With their network, sizes `imc10` and a load of 0.6 the mean slowdown is 1.52, and the 99th percentile
+switch is often sent twice.  With their network, sizes `imc10` and load 0.6 the mean slowdown is 1.52, and the 99th percentile
 7.06 (`dcpim+spray`, 4 ms, one seed); their results are 1.51 and 7.01.
 
 The rest is our choice.  All clocks agree, and random choices are hashes of both hosts and the round.  Any packet stands for a

@@ -112,6 +112,7 @@ MISTAKES = {
     ),
     "tokens for ever": ("node.now > run.until", "node.now > NEVER"),
     "senders in the order of arrival": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, LATER)"),
+    "one level": ("level += 1", "level += 0"),
 }
 
 
