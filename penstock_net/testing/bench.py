@@ -85,6 +85,7 @@ RIVALS = (
     "pfabric",
     "homa",
     "sird",
+    "dcpim",
     "ndp",
     "phost",
     "expresspass",

@@ -15,7 +15,20 @@ from growth import HOMES, Stage, Work, lines, three
 import penstock_net as ps
 
 CORE = tuple(f"{HOMES[0]}/{folder}/" for folder in ("fabric", "schemes", "sim/core"))
-SCHEMES = ["backdraft", "bfc_tofino2", "dcqcn", "dqa", "expresspass", "floodgate", "homa", "hpcc", "ndp", "pfabric", "pfc"]
+SCHEMES = [
+    "backdraft",
+    "bfc_tofino2",
+    "dcpim",
+    "dcqcn",
+    "dqa",
+    "expresspass",
+    "floodgate",
+    "homa",
+    "hpcc",
+    "ndp",
+    "pfabric",
+    "pfc",
+]
 SCHEMES += ["phost", "sird", "swift", "timely"]
 
 

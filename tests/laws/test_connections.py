@@ -33,7 +33,7 @@ BY_SENDER = [
     *("dcqcn", "hpcc", "swift", "dctcp", "timely", "powertcp", "theta_powertcp", "dcqcn+window_cap", "bfc+dctcp", "rtt_target"),
     *("spray", "flowlet", "recovery:irn", "spray+recovery:irn", "dcqcn+pfc", "dcqcn:cnp"),
 ]
-BY_MESSAGE = ["homa", "sird", "ndp", "phost", "expresspass", "pfabric", "srf", "pias"]
+BY_MESSAGE = ["dcpim", "homa", "sird", "ndp", "phost", "expresspass", "pfabric", "srf", "pias"]
 PAIRS = ((0, 4), (1, 4), (2, 5), (3, 4))
 DROP = ["fifo", "spray", "flowlet", "recovery:irn", "spray+recovery:irn"]  # which lose packets in a small buffer
 MTU, HEADER = 1000, 48

@@ -14,10 +14,12 @@ SCHEMES = {  # with parameters that make them act
     "dcqcn:cnp": {"ecn.k_min": "5KB", "ecn.k_max": "6KB"},
     "homa": {"rtt_bytes": "5KB"},
     "sird": {"unsch": 0},
+    "dcpim": {},
     "ndp": {},
     "phost": {},
     "expresspass": {"spread": 0},
 }
+OF_40 = ("phost", "dcpim")  # by their presets
 
 
 def frames(scheme, parameters, host=None):
@@ -35,6 +37,6 @@ def frames(scheme, parameters, host=None):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_frames_have_the_bytes_that_the_hosts_say(scheme):
     parameters = SCHEMES[scheme]
-    assert frames(scheme, parameters) == {40 if scheme == "phost" else 64}
-    key = {"host.control": 84} if scheme == "phost" else {}
+    assert frames(scheme, parameters) == {40 if scheme in OF_40 else 64}
+    key = {"host.control": 84} if scheme in OF_40 else {}
     assert frames(scheme, {**parameters, **key}, HostConfig(control=84)) == {84}

@@ -10,7 +10,16 @@ from networks import Measure, flow_list, hosts_under, simulate, unbounded
 
 from penstock_net.topology import leaf_spine
 
-CROSSING = ["bolt", "dcqcn:cnp", "expresspass", "homa", "ndp", "sird", "uec:rccc"]  # frames of theirs cross several links
+CROSSING = [
+    "bolt",
+    "dcpim",
+    "dcqcn:cnp",
+    "expresspass",
+    "homa",
+    "ndp",
+    "sird",
+    "uec:rccc",
+]  # frames of theirs cross several links
 
 
 @pytest.mark.parametrize("scheme", ["bfc", "cbfc", "floodgate", "pfc", *CROSSING])

@@ -66,7 +66,9 @@ def test_packets_take_turns_from_where_they_are_told_to():
         assert [port - 4 for port in chosen["port"].to_list()] == expected, (flow, kind)
 
 
-@pytest.mark.parametrize("scheme", ["homa", "sird", "expresspass", "ndp", "phost", "hpcc", "dcqcn:cnp", "recovery:perfect"])
+@pytest.mark.parametrize(
+    "scheme", ["dcpim", "homa", "sird", "expresspass", "ndp", "phost", "hpcc", "dcqcn:cnp", "recovery:perfect"]
+)
 def test_all_that_belongs_to_a_flow_takes_its_path(scheme):
     """Grants, credits, pulls, notices: the other spine carries nothing."""
     flows = flow_list(FLAT, [(0, 2, 80_000), (1, 2, 80_000), (3, 2, 20_000)])

@@ -104,7 +104,7 @@ def test_every_scheme(scheme):
     same(*runs, scheme)
 
 
-@pytest.mark.parametrize("scheme", ["homa", "sird", "ndp", "phost", "expresspass"])
+@pytest.mark.parametrize("scheme", ["dcpim", "homa", "sird", "ndp", "phost", "expresspass"])
 def test_schemes_for_one_link_are_refused(scheme):
     topo = dual()
     with pytest.raises(SpecError, match=rf"scheme: {scheme} is for hosts with one link, .* h0 has 2; use another scheme"):

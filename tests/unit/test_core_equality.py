@@ -160,6 +160,8 @@ CASES = [
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("sird", {"bdp": "20KB", "unsch": 0.5, "n_thr": 0.1}, lambda d: d["control_bytes"] > 1000 and d["ecn_marks"] > 0),
     ("sird:simulator+spray", {"bdp": "20KB", "s_thr": 0, "g": 0.5, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
+    ("dcpim", {"window": 12, "k": 2}, lambda d: d["control_bytes"] > 1000),
+    ("dcpim:simulator+spray", {"window": 20, "beta": 1}, lambda d: d["control_bytes"] > 1000),
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("pfabric:simulator", {"capacity": "20KB", "nic": "10KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("phost", {"free": 10, "capacity": "20KB"}, lambda d: d["drops"] > 0 and d["control_bytes"] > 1000),
