@@ -1,0 +1,182 @@
+"""Links that die and lose what is sent over them: nobody stays paused, who has another path ends, and all bytes are counted."""
+
+import polars as pl
+import pytest
+from drawn import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import Measure, available, flow_list, hosts_under, reasons, same, simulate
+
+from penstock_net.cli import main
+from penstock_net.composition import parse
+from penstock_net.sim import results
+from penstock_net.sim.layouts import DROPS
+from penstock_net.sim.settings import Settings
+from penstock_net.sim.simulate import Runner
+from penstock_net.topology import SwitchChange, build, changes, leaf_spine
+
+QUIET = Measure(sample="0s", flows=False)
+LINK_DOWN = DROPS.index("link down")
+BACKPRESSURE = ["bfc", "bfc+spray", "bfc+reps", "pfc", "dcqcn:bfc", "cbfc", "cbfc+spray", "pyrrha", "floodgate", "backdraft"]
+BACKPRESSURE += ["dcqcn:bfc+floodgate", "floodgate:ideal", "bfc_tofino2", "pfc_tagged", "hpcc"]
+SCHEMES = sorted({*BACKPRESSURE, *available(), "uec+mixed"} - {"valiant"})
+DIES = {"time": "30us", "a": "tor0", "b": "spine0", "up": False}
+RTO = "100us"
+
+
+def network(*tables, **more):
+    return leaf_spine(hosts=8, tors=2, spines=2, buffer="1MB", **more).with_changes(tables)
+
+
+def crowd(topo, size=60_000):
+    """Incasts over the core both ways, so that pauses stand when a link dies; and a flow of each host long after."""
+    pairs = [(src, 4) for src in range(4)] + [(src, 0) for src in range(4, 8)] + [(i, (i + 4) % 8) for i in range(8)]
+    flows = [(src, dst, size, f"{i}us") for i, (src, dst) in enumerate(pairs)]
+    return flow_list(topo, flows + [(i, (i + 4) % 8, 3_000, "7ms") for i in range(8)])
+
+
+def in_the_end(topo, flows, scheme, end_ps=9 * 10**9, **settings):
+    """The state of the core, in which bytes are conserved; and how many flows have not ended."""
+    host = hosts_under(scheme, rto=RTO)
+    made = Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=QUIET, host=host, **settings)
+    runner = Runner(made)
+    runner.loop()
+    outcome = runner.outcome()
+    results.check_invariants(outcome)
+    return outcome, int((runner.per_flow["finish"] < 0).sum())
+
+
+def is_paused(outcome):
+    return bool((outcome.ports["paused"].astype(bool) | (outcome.ports["paused_queues"] > 0)).any())
+
+
+def stored(outcome):
+    return sum(int(outcome.ports[name].sum()) for name in ("queued_bytes", "held_bytes"))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nobody_waits_for_a_link_that_is_dead(scheme):
+    """It dies for good in the middle of incasts."""
+    topo = network({**DIES, "on_down": "lose"})
+    outcome, unfinished = in_the_end(topo, crowd(topo), scheme)
+    assert unfinished == 0 and not is_paused(outcome) and stored(outcome) == 0
+    assert outcome.ports["drops"][:, LINK_DOWN].sum() > 0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nobody_is_paused_for_a_link_that_is_silent(scheme):
+    """What hashes to it never ends, and stops no other one; with the hosts' answers it may be that of either direction."""
+    topo = network({**DIES, "on_down": "silent"})
+    outcome, _ = in_the_end(topo, crowd(topo), scheme)
+    assert not is_paused(outcome) and stored(outcome) == 0
+    assert outcome.ports["drops"][:, LINK_DOWN].sum() > 0
+    within = flow_list(topo, [(0, 1, 60_000, "5ms"), (4, 5, 60_000, "5ms")])  # no core
+    assert in_the_end(topo, within, scheme)[1] == 0
+
+
+def test_without_it_they_hang():
+    """What is queued for a link that is gone keeps whom it has paused, which was all that there was."""
+    topo = network(DIES)
+    outcome, unfinished = in_the_end(topo, crowd(topo), "bfc+spray")
+    assert unfinished > 0 and is_paused(outcome) and stored(outcome) > 0
+
+
+@pytest.mark.parametrize("scheme", ["bfc", "pfc", "cbfc", "floodgate", "pyrrha"])
+def test_a_switch_that_stays_away_leaves_nothing_waiting(scheme):
+    """With `lose` its neighbours discard what they have for it."""
+    topo = network({"time": "30us", "switch": "spine0", "up": False, "on_down": "lose"})
+    assert topo.changes == (SwitchChange(30_000_000, topo.node("spine0"), False, "lose"),) and build(topo.spec) == topo
+    outcome, unfinished = in_the_end(topo, crowd(topo), scheme)
+    assert unfinished == 0 and not is_paused(outcome) and stored(outcome) == 0
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "bfc+spray", "cbfc"])
+def test_what_is_sent_arrives_or_is_lost(scheme):
+    """To the packet, by the trace: data of hosts has come to its host or is among the drops, each with its reason."""
+    topo = network({**DIES, "on_down": "silent"}, {"time": "90us", "a": "tor0", "b": "spine0", "up": True})
+    measure = Measure(sample="0s", packets=True)
+    run = simulate(topo, crowd(topo), scheme, measure=measure, host=hosts_under(scheme, rto=RTO), max_time_ps=10**11)
+    assert run.summary["flows_finished"] == 24
+    data = run.frame("packets").filter(pl.col("kind") == 0)
+    hosts = data.filter(pl.col("node") < topo.hosts)
+    lost = data.filter(pl.col("event") == "drop").height
+    came = hosts.filter(pl.col("event") == "receive").height
+    assert hosts.filter(pl.col("event") == "dequeue").height == came + lost and lost > 5
+    assert set(reasons(run)) == {"link down"} and reasons(run)["link down"] == run.summary["drops"] >= lost
+
+
+@examples(25)
+@given(st.data())
+def test_links_that_die_and_come_back(data):
+    """Any way of going down, in any order: if all is up in the end, every flow ends and nobody is paused."""
+    tables = []
+    for spine in ("spine0", "spine1"):
+        times = sorted(data.draw(st.lists(st.integers(0, 200_000), min_size=2, max_size=6, unique=True)))
+        ways = [data.draw(st.sampled_from(changes.ON_DOWN)) for _ in times]
+        tables += [{"time": f"{t}ns", "a": "tor0", "b": spine, "up": False, "on_down": way} for t, way in zip(times, ways)]
+        tables.append({"time": f"{times[-1] + data.draw(st.integers(1, 100_000))}ns", "a": "tor0", "b": spine, "up": True})
+    scheme = data.draw(st.sampled_from(["bfc", "bfc+spray", "pfc", "cbfc", "floodgate", "pyrrha", "pfc_tagged", "uec+mixed"]))
+    cut = {"cut_through": True} if data.draw(st.booleans()) and scheme != "cbfc" else {}
+    topo = leaf_spine(hosts=8, tors=2, spines=2, buffer="1MB", **({} if cut else {"llr": {}})).with_changes(tables)
+    outcome, unfinished = in_the_end(topo, crowd(topo, 20_000), scheme)
+    assert unfinished == 0 and not is_paused(outcome) and stored(outcome) == 0
+
+
+@pytest.mark.parametrize("scheme", ["bfc", "cbfc", "floodgate"])
+def test_same_bits(scheme, monkeypatch, tmp_path):
+    """On two threads, and from a checkpoint while the link is dead on."""
+    from penstock_net.sim import simulate as core
+
+    topo = network({**DIES, "on_down": "silent"}, {"time": "90us", "a": "tor0", "b": "spine0", "up": False, "on_down": "lose"})
+    settings = {"measure": Measure(sample="2us"), "seed": 3, "host": hosts_under(scheme, rto=RTO)}
+    whole = simulate(topo, crowd(topo), scheme, **settings)
+    same(whole, simulate(topo, crowd(topo), scheme, threads=2, **settings), "threads")
+
+    class Interrupted(core.Runner):
+        left = 3  # chunks: the link is dead then
+
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.keeper.due = self.due
+
+        def due(self):
+            self.left -= 1
+            self.stop = self.left == 0
+            return False
+
+    path = tmp_path / "state"
+    with monkeypatch.context() as patched:
+        patched.setattr(core, "Runner", Interrupted)
+        patched.setattr(core, "CHUNK_S", 0.0)
+        assert simulate(topo, crowd(topo), scheme, checkpoint=path, on_interrupt="return", **settings).summary["interrupted"]
+    same(whole, simulate(topo, crowd(topo), scheme, checkpoint=path, **settings), "checkpoint")
+
+
+def test_what_is_said():
+    topo = network({**DIES, "on_down": "silent"}, {"time": "1us", "switch": "spine1", "night": "3us", "on_down": "silent"})
+    assert topo.describe().splitlines()[-1] == (
+        "silent        tor0 - spine1, tor1 - spine1, tor0 - spine0: 3 failures, the first at 1us; "
+        "routes stay, and packets are lost"
+    )
+    assert build(topo.spec) == topo
+    states = changes.LinkStates(topo.links)
+    seen = []
+    for change in topo.changes:
+        states.apply(change)
+        seen.append((states.state(topo.link("tor0", "spine0")), states.down))
+    assert [state for state, _ in seen] == [0, 0, 0, 0, 3] and not any(down for _, down in seen)
+
+
+def test_a_dry_run_says_it(tmp_path, capsys, monkeypatch):
+    text = (
+        '[run]\nduration = "9us"\n[topology]\nkind = "dumbbell"\nleft = 1\nright = 1\nchanges = [{ time = "2us", a = "switch0", '
+    )
+    text += 'b = "switch1", up = false, on_down = "silent" }]\n[scheme]\nname = "fifo"\n'
+    text += '[[workload]]\nkind = "list"\nflows = [[0, 1, 1000]]\n'
+    monkeypatch.chdir(tmp_path)
+    for on_down in ("silent", "lose"):
+        (tmp_path / "my.toml").write_text(text.replace("silent", on_down))
+        main(["run", "my.toml", "--dry-run"])
+        out, err = capsys.readouterr()
+        assert f'on_down = "{on_down}"' in out and ("without a route" in err) == (on_down == "lose")
+        assert ("silent        switch0 - switch1: 1 failures" in out + err) == (on_down == "silent")
