@@ -121,7 +121,11 @@ def test_mistakes_of_the_loop_are_seen(mistake):
 MISTAKES = {
     "a night fewer": (schedule, "return range(time, until, every)", "return range(time, until - every, every)"),
     "a night more": (schedule, "return range(time, until, every)", "return range(time, until + every, every)"),
-    "a night is lost": (schedule, "LinkChange(time, link, False, on_down=on_down)", "LinkChange(time, link, False)"),
+    "a night is lost": (
+        schedule,
+        "return [LinkChange(time, link, False, on_down=on_down)",
+        "return [LinkChange(time, link, False)",
+    ),
     "a night too long": (
         schedule,
         "LinkChange(time + night, link, True, rate, llr=llr)",

@@ -1,5 +1,4 @@
-"""Ultra Ethernet's transport under NSCC, RCCC and both, and trimming: dialogues of the simulator, a transcription beside both,
-laws.  Goldens: test_uec_beside_htsim.py."""
+"""Ultra Ethernet's transport, and trimming: dialogues, a transcription, laws.  Goldens: test_uec_beside_htsim.py."""
 
 from itertools import pairwise
 from types import SimpleNamespace
