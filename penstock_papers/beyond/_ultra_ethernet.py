@@ -148,25 +148,19 @@ def label(fabric: str, traffic: str, rival: Rival) -> str:
 
 def specs(scale: str) -> dict[str, Spec]:
     """One for each cell."""
-    return {label(*cell): spec_of(*cell, scale) for cell in cells()}
+    return {label(*cell): _spec(*cell, scale) for cell in cells()}
 
 
-def ends_of(fabric: str, rival: Rival) -> dict[str, Any]:
-    """What hosts have beside the scheme."""
+def _spec(fabric: str, traffic: str, rival: Rival, scale: str) -> Spec:
     host: dict[str, Any] = {**MTU}
     if not any(part in rival.scheme.table["name"] for part in OWN_RTO):
         host["rto"] = RTO
     if fabric == "rails" and rival.turns:
         host["ports"] = "packet"
-    return host
-
-
-def spec_of(fabric: str, traffic: str, rival: Rival, scale: str) -> Spec:
-    """Of a cell; beyond/silent has a traffic more, `silent`."""
     return {
         "run": {"duration": f"{LASTS_US[scale].get(traffic, 100)}us", "max_time": "200ms"},
         "topology": _network(fabric, traffic, scale),
-        "host": ends_of(fabric, rival),
+        "host": host,
         "scheme": rival.scheme.table,
         "workload": _workload(traffic, scale),
         "measure": {"sample": "0us", "packets": traffic == "order"},
@@ -178,9 +172,6 @@ def _network(fabric: str, traffic: str, scale: str) -> dict[str, Any]:
     if traffic == "failing":
         times = zip(FAILS_US[scale], (False, True))
         network["changes"] = [{"time": f"{us}us", "a": "tor0", "b": "spine0", "up": up} for us, up in times]
-    elif traffic == "silent":
-        down, up = FAILS_US[scale]
-        network["changes"] = [{"time": f"{down}us", "a": "tor0", "b": "spine0", "night": f"{up - down}us", "on_down": "silent"}]
     elif traffic in ("lossy", "retry"):
         network["loss"] = 0.001
         if traffic == "retry":
@@ -219,8 +210,7 @@ def _workload(traffic: str, scale: str) -> list[dict[str, Any]]:
         others = [host for host in range(128) if host not in SLOW]
         crowd = {"kind": "incast", "fan_in": 8, "total": "400KB", "every": "50us", "receivers": SLOW, "order": "in_turn"}
         return [{**flows, "hosts": others}, {**crowd, "hosts": others}]
-    like = "failing" if traffic == "silent" else traffic
-    return [{"kind": "permutation", "bytes": size.get(like, size["permutation"])}]
+    return [{"kind": "permutation", "bytes": size.get(traffic, size["permutation"])}]
 
 
 # -- statistics
