@@ -156,8 +156,8 @@ def test_as_transcribed(flows, target, scheme):
 @pytest.mark.parametrize("first", [100, 20_000, 50 * 4150])
 def test_a_first_window(first):
     """At least a packet, at most the largest one, which is the default: the simulator's 50 packets are more than that here."""
-    found, default = ([s.done for s in both(SEVEN, "uec", None, size)[1]] for size in (first, 0))
-    assert (found == default) == (first == 50 * 4150)
+    ended = [[s.done for s in both(SEVEN, "uec", None, size)[1]] for size in (first, 0)]
+    assert (ended[0] == ended[1]) == (first == 50 * 4150)
 
 
 MISTAKES = {
