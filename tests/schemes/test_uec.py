@@ -149,8 +149,7 @@ CREDITS = ["uec:rccc", "uec:rccc_htsim", "uec:both", "uec:both_htsim"]
 def test_as_transcribed(flows, target, scheme):
     made, senders, switch = both(flows, scheme, target)
     assert made.ports["ecn_marks"].sum() == switch.marks
-    answers = made.ports.filter(made.ports["node"] == 0)["tx_bytes"].item()
-    assert answers == 64 * sum(s.acks + len(s.pulls) for s in senders)
+    assert made.ports.filter(made.ports["node"] == 0)["tx_bytes"].item() == 64 * sum(s.acks + len(s.pulls) for s in senders)
 
 
 @pytest.mark.parametrize("first", [100, 20_000, 50 * 4150])
