@@ -51,7 +51,7 @@ def is_full(llr):
 def protect(node, port, pkt):
     """Number a frame that is about to leave, and keep a copy; where no more may be kept, hold the port."""
     llr = port.llr
-    if not llr.on or llr.flushing:
+    if not llr.on or llr.flushing or port.watched < 0:  # the link is dead
         pkt.out_port = UNNUMBERED
         if llr.flushing and llr.on_flush == THROW_AWAY:
             pkt.out_port = THROWN_AWAY

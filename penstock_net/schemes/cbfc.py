@@ -236,7 +236,7 @@ def next_cost(cbfc, node, port, vc):
 
 def look(cbfc, node, port, vc):
     """Stop a channel, or let it go on, by what its next packet needs."""
-    room = has_room(cbfc, node, port.slot, vc, next_cost(cbfc, node, port, vc))
+    room = 1 if port.watched < 0 else has_room(cbfc, node, port.slot, vc, next_cost(cbfc, node, port, vc))
     if cbfc.vcs == 1:
         if room:
             resume_port(node, port, cbfc.at.bit)
@@ -258,7 +258,9 @@ def look_at_all(cbfc, node, port, vc):
 
 
 def consume(cbfc, node, port, vc, size):
-    """A packet leaves."""
+    """A packet leaves, not into nowhere."""
+    if port.watched < 0:
+        return
     mine = my_node(cbfc, node)
     channel = channel_at(cbfc, node, port.slot, vc)
     channel.consumed = (channel.consumed + cost(cbfc, size)) & MASK

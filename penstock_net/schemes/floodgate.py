@@ -19,7 +19,7 @@ structs = {
         "last_credit": "int64",
         "heard": "time",  # of the last credit; these three: towards a destination
         "queued": "int64",
-        "apart": "int64",  # bytes in egress queues; those of a link that is down
+        "apart": "int64",  # bytes in egress queues; those of a link that is down or dead
         "received": "int64",
         "stored": "int64",
         "credited": "int64",
@@ -134,6 +134,11 @@ def on_send(floodgate, node, flow, pkt):
     my_packet(floodgate, pkt).psn = 0  # hosts have no window
 
 
+def is_gone(port):
+    """Whether no credit comes back over a link: it is down, or loses everything."""
+    return 1 if port.down == DOWN or port.watched < 0 else 0
+
+
 def window_of(floodgate, node, port, pkt):
     """The window that applies to a packet, in bytes; 0 = none.  Packets that came down and go up again, to avoid a link that is
     down, are not held: the switches above and this one would wait for each other."""
@@ -189,7 +194,7 @@ def on_enqueue(floodgate, node, port, queue, pkt):
     if pkt.kind != DATA or window_of(floodgate, node, port, pkt) == 0:
         return
     cell = cell_of(floodgate, node, port.slot, pkt.dst)
-    if port.down == DOWN:
+    if is_gone(port):
         cell.apart += pkt.size
     else:
         cell.queued += pkt.size
@@ -207,14 +212,16 @@ def on_dequeue(floodgate, node, port, queue, pkt):
     mine.psn = 0
     if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
+        dead = 1 if port.watched < 0 else 0
         late = min(cell.apart, pkt.size)  # stored while the link was down
         if late > 0:
             cell.apart -= late
-            spend(floodgate, node, pkt.dst, late)
+            if not dead:
+                spend(floodgate, node, pkt.dst, late)
         cell.queued -= pkt.size - late
         if cell.last_credit == cell.next_psn:
             cell.heard = node.now
-        cell.next_psn += pkt.size
+        cell.next_psn += pkt.size - late * dead
         mine.psn = cell.next_psn
 
 
@@ -388,7 +395,7 @@ def check_credits(floodgate, node, port, dst):
     cell = cell_of(floodgate, node, port.slot, dst)
     if cell.queued == 0 and cell.last_credit == cell.next_psn:
         return NEVER
-    if port.down == DOWN:
+    if is_gone(port):
         close(floodgate, node, dst, cell.queued + cell.next_psn - cell.last_credit)
         cell.apart += cell.queued
         cell.queued = 0

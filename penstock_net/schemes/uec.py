@@ -2,7 +2,8 @@
 receivers (`uec:rccc`), or both (`uec:both`).
 
 NSCC.  The network has a bandwidth-delay product, BDP, and a round trip R; a is BDP / 150 KB and T, the target delay, 3/4 R.  The
-window is at most 1.5 BDP of the smallest round trip that the flow has seen, and begins so.  For every ACK of n bytes and delay d:
+window is at most 1.5 BDP of the smallest round trip that the flow has seen, and begins so, unless with `first_window`.  For every
+ACK of n bytes and delay d:
 
 * unmarked, d >= T: fair increase, by 5 packets a for each window.  d < T: proportional increase, by T - d; or, once a window has
   been acknowledged with d below 1 us, fast increase, by a / 4 for each byte
@@ -69,6 +70,7 @@ flow_state = {
 parameters = {
     "control": ("choice nscc rccc both", "nscc", "senders' windows, receivers' credit (`uec_receiver.credits`), or both"),
     "target": ("time", 0, "T, target delay; 0 = 3/4 of the base RTT"),
+    "first_window": ("bytes 0..1000000000000", 0, "of a flow on each port whose turns it takes; 0 = the largest, 1.5 BDP"),
     "reference_bdp": ("bytes 1..1000000000000", "150KB", "bytes for which a is 1"),
     "reference_rtt": ("time 1..1e15", "12us", "T for which the proportional increase is 4 packets a"),
     "fast_below": ("time", "1us", "delay below which windows grow fast"),
@@ -167,6 +169,8 @@ def on_start(uec, node, flow, pkt):
     mine.base = uec.at.world.base_rtt
     mine.largest = window_of(uec, flow, mine.base)
     mine.cwnd = mine.largest
+    if uec.first_window > 0:
+        mine.cwnd = max(min(uec.first_window * mine.ports, mine.largest), float(uec.wire))
     flow.rto = uec.rto
     if uec.rto == 0:
         depth = (uec.at.world.bdp + uec.wire - 1) // uec.wire

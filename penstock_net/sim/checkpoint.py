@@ -84,7 +84,7 @@ REBUILT: dict[str, set[str]] = {
     "Flow": {"slot"},
     "Port": {
         *("near", "nic", "slot", "queue_size", "queue_count", "peer_node", "peer_slot", "peer_port", "peer_word", "peer_queues"),
-        *("delay", "head_bytes", "watched", "label"),
+        *("delay", "head_bytes", "label"),
     },
     "Host": {"nic_queues", "by_rank", "port", "slot"},
     "Node": {

@@ -21,11 +21,12 @@ from penstock_net.sim.paths import DIRECTIONS, OF_FLOWS, OF_PACKETS
 from penstock_net.spec.meanings import arguments, as_toml, columns, described
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
+from penstock_net.topology.changes import ON_DOWN
 from penstock_net.topology.cutthrough import MOST as MOST_HEADER
 from penstock_net.topology.graph import MAX_HOSTS
 from penstock_net.topology.llr import MOST_FRAMES, MOST_REPLAYS, ON_FLUSH, Llr
 from penstock_net.topology.parts import LINK_KEYS, NODE_KEYS, NODE_KINDS
-from penstock_net.topology.schedule import CHANGE_KEYS, ON_DOWN
+from penstock_net.topology.schedule import CHANGE_KEYS
 from penstock_net.topology.servers import KEYS as RECEIVER_KEYS
 from penstock_net.topology.servers import TRACE_COLUMNS
 from penstock_net.units import parse_rate
@@ -239,7 +240,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "on_down": Key(
             f"choice {' '.join(ON_DOWN)}",
             "`drop` (default): routes avoid the link, and what is on the wire is lost; `hold`: it is dark, keeps its routes, "
-            "packets for it wait, and what is on the wire arrives",
+            "packets for it wait, and what is on the wire arrives; `lose`: as `drop`, and what waits for it is lost; `silent`: "
+            "so is what still comes, since it keeps its routes",
         ),
         "night": Key("time", "down at `time` and up again after so long, instead of `up`", "> 0"),
         "every": Key("time", "all of it again after each such time ...", "> 0"),

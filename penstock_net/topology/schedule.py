@@ -7,7 +7,10 @@ from penstock_net.errors import ABSENT, SpecError
 from penstock_net.inputs import boolean, inside, known_keys, one_of, time_ps, whole
 from penstock_net.topology.changes import (
     CHANGE_EXAMPLE,
+    DROP,
     MOST_CHANGES,
+    OF_SWITCHES,
+    ON_DOWN,
     SWITCH_EXAMPLE,
     Change,
     LinkChange,
@@ -19,7 +22,6 @@ from penstock_net.topology.changes import (
 from penstock_net.units import bits_per_second, format_time, ps_per_byte
 
 CHANGE_KEYS = ("time", "a", "b", "parallel", "switch", "up", "rate", "llr", "of", "on_down", "night", "every", "until")
-ON_DOWN = ("drop", "hold")
 
 
 def read(topo: Any, table: Mapping[str, Any]) -> tuple[list[Change], dict[str, Any]]:
@@ -37,7 +39,8 @@ def written(topo: Any, change: Change) -> dict[str, Any]:
     """A change of a Topology as in TOML; times and rates exact."""
     if isinstance(change, SwitchChange):
         check_change(change, topo.links, topo.hosts, topo.names)
-        return {"time": f"{change.time_ps}ps", "switch": topo.names[change.switch], "up": change.up}
+        said = {"on_down": change.on_down} if change.on_down != DROP else {}
+        return {"time": f"{change.time_ps}ps", "switch": topo.names[change.switch], "up": change.up, **said}
     if not 0 <= change.link < len(topo.links):
         raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(topo.links) - 1}")
     table: dict[str, Any] = {"time": f"{change.time_ps}ps", **_ends(topo, change.link)}
@@ -49,8 +52,8 @@ def written(topo: Any, change: Change) -> dict[str, Any]:
         table["llr"] = change.llr
     if change.node is not None:
         table["of"] = topo.names[change.node]
-    if change.hold:
-        table["on_down"] = "hold"
+    if change.on_down != DROP:
+        table["on_down"] = change.on_down
     return table
 
 
@@ -94,16 +97,16 @@ def _of_link(topo: Any, table: Mapping[str, Any]) -> list[Change]:
     parallel = whole(table["parallel"], "parallel", 0) if "parallel" in table else None
     llr = boolean(table["llr"], "llr") if table.get("llr") is not None else None
     link, night = topo.link(table["a"], table["b"], parallel), _night(table, up)
-    hold = _is_held(table, night is not None or up is False)
+    on_down = _on_down(table, night is not None or up is False)
     if night is None:
-        return [LinkChange(time, link, up, rate, node, hold, llr)]
+        return [LinkChange(time, link, up, rate, node, on_down, llr)]
     if node is not None:
         raise SpecError("is of one direction, and a night is of both", path="of", value=table["of"], remedy="remove one of them")
-    return [LinkChange(time, link, False, hold=hold), LinkChange(time + night, link, True, rate, llr=llr)]
+    return [LinkChange(time, link, False, on_down=on_down), LinkChange(time + night, link, True, rate, llr=llr)]
 
 
 def _of_switch(topo: Any, table: Mapping[str, Any]) -> list[Change]:
-    """What a table says of a switch, once: it fails or is back, or its links are dark for a night."""
+    """What a table says of a switch, once: it fails or is back, or its links are dark or silent for a night."""
     for key in ("time",) if "night" in table else ("time", "up"):
         if key not in table:
             raise SpecError("is missing", path=key, remedy=f"write for example {SWITCH_EXAMPLE}")
@@ -114,17 +117,17 @@ def _of_switch(topo: Any, table: Mapping[str, Any]) -> list[Change]:
         switch = topo.node(table["switch"])
     time, up = time_ps(table["time"], "time"), boolean(table["up"], "up") if "up" in table else None
     switch, night = check_switch(switch, topo.hosts, topo.names), _night(table, up)
-    hold = _is_held(table, night is not None or up is False)
+    on_down = _on_down(table, night is not None or up is False)
     if night is None:
-        if hold:
-            rule = "is of a switch that fails, and what it stores is lost"
-            raise SpecError(rule, path="on_down", value="hold", remedy='give night = "20us" instead of up: its links are dark')
-        return [SwitchChange(time, switch, bool(up))]
-    if not hold:
-        return [SwitchChange(time, switch, False), SwitchChange(time + night, switch, True)]
+        if on_down not in OF_SWITCHES:
+            rule = "is of links, and a switch that fails loses what it stores, and its routes"
+            raise SpecError(rule, path="on_down", value=on_down, remedy='give night = "20us" instead of up: its links go down')
+        return [SwitchChange(time, switch, bool(up), on_down)]
+    if on_down in OF_SWITCHES:
+        return [SwitchChange(time, switch, False, on_down), SwitchChange(time + night, switch, True)]
     links = LinkStates(topo.links).of_switch(switch)
-    dark: list[Change] = [LinkChange(time, link, False, hold=True) for link in links]
-    return dark + [LinkChange(time + night, link, True) for link in links]
+    down: list[Change] = [LinkChange(time, link, False, on_down=on_down) for link in links]
+    return down + [LinkChange(time + night, link, True) for link in links]
 
 
 def _night(table: Mapping[str, Any], up: bool | None) -> int | None:
@@ -137,14 +140,14 @@ def _night(table: Mapping[str, Any], up: bool | None) -> int | None:
     return time_ps(table["night"], "night", positive=True)
 
 
-def _is_held(table: Mapping[str, Any], goes_down: bool) -> bool:
+def _on_down(table: Mapping[str, Any], goes_down: bool) -> str:
     if "on_down" not in table:
-        return False
-    hold = one_of(table["on_down"], "on_down", ON_DOWN) == "hold"
+        return DROP
+    on_down = one_of(table["on_down"], "on_down", ON_DOWN)
     if not goes_down:
         rule = "is of what goes down"
         raise SpecError(rule, path="on_down", value=table["on_down"], remedy='remove it, or give up = false, or night = "20us"')
-    return hold
+    return on_down
 
 
 def _times(table: Mapping[str, Any], time: int) -> range:

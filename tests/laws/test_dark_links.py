@@ -121,7 +121,11 @@ def test_mistakes_of_the_loop_are_seen(mistake):
 MISTAKES = {
     "a night fewer": (schedule, "return range(time, until, every)", "return range(time, until - every, every)"),
     "a night more": (schedule, "return range(time, until, every)", "return range(time, until + every, every)"),
-    "a night is lost": (schedule, "LinkChange(time, link, False, hold=hold)", "LinkChange(time, link, False)"),
+    "a night is lost": (
+        schedule,
+        "return [LinkChange(time, link, False, on_down=on_down)",
+        "return [LinkChange(time, link, False)",
+    ),
     "a night too long": (
         schedule,
         "LinkChange(time + night, link, True, rate, llr=llr)",
@@ -134,14 +138,14 @@ MISTAKES = {
     ),
     "the rate of the night": (
         schedule,
-        "False, hold=hold), LinkChange(time + night, link, True, rate, llr=llr)",
-        "False, rate, hold=hold), LinkChange(time + night, link, True, llr=llr)",
+        "False, on_down=on_down), LinkChange(time + night, link, True, rate, llr=llr)",
+        "False, rate, on_down=on_down), LinkChange(time + night, link, True, llr=llr)",
     ),
     "rates come last": (changes, "change.up is not None\n", "change.up is None\n"),
-    "dark links have no routes": (changes, "if change.up or change.hold else", "if change.up else"),
-    "dark links are down": (changes, "DARK if link in self.dark", "DOWN if link in self.dark"),
-    "dark links stay up": (changes, "DARK if link in self.dark", "UP if link in self.dark"),
-    "dark for ever": (changes, "if change.hold else self.dark - one", "if change.hold else self.dark"),
+    "dark links have no routes": (changes, "if change.up or change.on_down in (HOLD, SILENT) else", "if change.up else"),
+    "dark links are down": (changes, "HOLD: DARK", "HOLD: DOWN"),
+    "dark links stay up": (changes, "HOLD: DARK", "HOLD: UP"),
+    "dark for ever": (changes, "self.how.pop(change.link, None)", "pass"),
 }
 
 
@@ -403,7 +407,7 @@ def test_a_spec_keeps_its_tables_short():
     assert [change.time_ps for change in inner.changes] == [change.time_ps for change in topo.changes]
     assert inner.params["changes"][2]["a"] == "vswitch5"
     one = leaf_spine().with_changes([{"time": "1us", "a": "tor0", "b": "spine0", "up": False, "on_down": "hold"}])
-    assert one.changes == (LinkChange(10**6, leaf_spine().link("tor0", "spine0"), False, hold=True),)
+    assert one.changes == (LinkChange(10**6, leaf_spine().link("tor0", "spine0"), False, on_down="hold"),)
     assert build(one.spec) == one and leaf_spine().with_changes(one.changes) == one
     fails = leaf_spine().with_changes([{"time": "1us", "switch": "spine0", "night": "1us", "every": "4us", "until": "6us"}])
     assert [(c.time_ps // 10**6, c.up) for c in fails.changes] == [(1, False), (2, True), (5, False), (6, True)]
@@ -421,7 +425,7 @@ EVERY = {"night": "2us", "every": "9us", "until": "1ms"}
             'changes.0.on_down = "hold": is of what goes down; remove it, or give up = f',
         ),
         ({**LINK, "up": True, "on_down": "drop"}, 'changes.0.on_down = "drop": is of what goes down'),
-        ({**LINK, "up": False, "on_down": "wait"}, 'changes.0.on_down = "wait": must be one of drop, hold'),
+        ({**LINK, "up": False, "on_down": "wait"}, 'changes.0.on_down = "wait": must be one of drop, hold, lose, silent'),
         (
             {**LINK, **EVERY, "up": False},
             "changes.0.up = false: is what night says: down at `time`, and up again after it; remove",
@@ -441,10 +445,14 @@ EVERY = {"night": "2us", "every": "9us", "until": "1ms"}
         ({**LINK, "up": False, "until": "9us"}, "changes.0.every: is missing; every and until belong together"),
         (
             {"time": "1us", "switch": "spine0", "up": False, "on_down": "hold"},
-            "changes.0.on_down = .* what it stores is lost; give ni",
+            "changes.0.on_down = .* loses what it stores, and its routes; give ni",
         ),
+        ({"time": "1us", "switch": "spine0", "up": False, "on_down": "silent"}, 'changes.0.on_down = "silent": is of links'),
+        ({"time": "1us", "switch": "spine0", "up": True, "on_down": "lose"}, 'changes.0.on_down = "lose": is of what goes down'),
+        (SwitchChange(0, 10, False, "hold"), 'changes.on_down = "hold": must be one of drop, lose'),
+        (LinkChange(0, 2, False, on_down="gone"), 'changes.on_down = "gone": must be one of drop, hold, lose, silent'),
         ({"time": "1us", "switch": "spine0", **EVERY, "rate": "1Gbps"}, "changes.0.rate: is of a link, and this is a switch"),
-        (LinkChange(0, 2, True, hold=True), "changes.hold = true: is of a link that goes down; give up = False"),
+        (LinkChange(0, 2, True, on_down="hold"), 'changes.on_down = "hold": is of a link that goes down; give up = False'),
     ],
 )
 def test_refused(table, says):

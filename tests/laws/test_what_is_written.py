@@ -258,7 +258,9 @@ VALUES = {
     "in_network.root": ("spine0", "spine1"),
     "topology.loss": (0.1, 0.2),
     "topology.llr": ({}, {"on": False}, {"loss": 0.1}),
-    "topology.changes": ([], [{"time": "9us", "a": "tor0", "b": "spine0", "up": False}]),
+    "topology.changes": tuple(
+        [{"time": "9us", "a": "tor0", "b": "spine0", "up": False, "on_down": on_down}] for on_down in ("drop", "silent")
+    ),
     "topology.vswitches": ({"apps": 2}, {"apps": 3}),
     "topology.receivers": ([], [{"host": 0, "rate": "1Gbps"}]),
     "topology.cut_through": (False, True),

@@ -49,6 +49,7 @@ class Constants:
     header: int = 64
     target: float | None = None
     exact: bool = False
+    first: float | None = None  # window of a flow that begins
     bdp: float = field(init=False)
 
     def __post_init__(self):
@@ -76,6 +77,9 @@ class Window:
     def __init__(self, constants):
         self.k, self.base = constants, constants.R
         self.maxwnd = self.cwnd = constants.window(constants.R)
+        if constants.first is not None:
+            self.cwnd = constants.first
+            self.clamp()
         self.avg = self.inc = self.received = self.achieved = self.ignored = self.to_ignore = self.fast_count = 0
         self.in_flight = 0
         self.growing = self.trigger = False

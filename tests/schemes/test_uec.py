@@ -1,5 +1,4 @@
-"""Ultra Ethernet's transport under NSCC, RCCC and both, and trimming: dialogues of the simulator, a transcription beside both,
-laws.  Goldens: test_uec_beside_htsim.py."""
+"""Ultra Ethernet's transport, and trimming: dialogues, a transcription, laws.  Goldens: test_uec_beside_htsim.py."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -129,13 +128,13 @@ def settings_of(scheme):
     return exact, more | ({"threshold": UNMARKED} if credit else {})
 
 
-def both(flows, scheme="uec:nscc_htsim", target=None):
+def both(flows, scheme="uec:nscc_htsim", target=None, first=0):
     """-> the times at which data left the switch for host 0, and when senders knew the end: of a run, of the transcription."""
     exact, more = settings_of(scheme)
-    parameters = {"trim.depth": 1000, "trim.unmarked": 6, "trim.marked": 6, "target": f"{target or 0}ps"}
+    parameters = {"trim.depth": 1000, "trim.unmarked": 6, "trim.marked": 6, "target": f"{target or 0}ps", "first_window": first}
     given = flow_list(RACK, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows])
     made = simulate(RACK, given, parse(scheme, parameters), host=HOST, measure=EVERYTHING)
-    senders, switch = uec.run(flows, 16, uec.Constants(R, target=target, exact=exact), **more)
+    senders, switch = uec.run(flows, 16, uec.Constants(R, target=target, exact=exact, first=first or None), **more)
     assert made.flows["acked_ns"].to_list() == [pytest.approx(s.done / 1000, abs=1e-6) for s in senders]
     found = [(r.at, r.flow, r.offset // 4086, r.ecn) for r in rows_of(made) if r.kind == DATA and r.event == "dequeue"]
     assert found == switch.out
@@ -150,8 +149,14 @@ CREDITS = ["uec:rccc", "uec:rccc_htsim", "uec:both", "uec:both_htsim"]
 def test_as_transcribed(flows, target, scheme):
     made, senders, switch = both(flows, scheme, target)
     assert made.ports["ecn_marks"].sum() == switch.marks
-    answers = made.ports.filter(made.ports["node"] == 0)["tx_bytes"].item()
-    assert answers == 64 * sum(s.acks + len(s.pulls) for s in senders)
+    assert made.ports.filter(made.ports["node"] == 0)["tx_bytes"].item() == 64 * sum(s.acks + len(s.pulls) for s in senders)
+
+
+@pytest.mark.parametrize("first", [100, 20_000, 50 * 4150])
+def test_a_first_window(first):
+    """At least a packet, at most the largest one, which is the default: the simulator's 50 packets are more than that here."""
+    ended = [[s.done for s in both(SEVEN, "uec", None, size)[1]] for size in (first, 0)]
+    assert (ended[0] == ended[1]) == (first == 50 * 4150)
 
 
 MISTAKES = {

@@ -447,6 +447,21 @@ def test_links_that_are_dark(interpreted, scheme):
     assert one != digest(run_case({**case, "topology": SMALL}))
 
 
+@pytest.mark.parametrize("scheme, llr", [("bfc", None), ("cbfc", {}), ("floodgate", None)])
+def test_links_that_are_dead(interpreted, scheme, llr):
+    """One silently, another with its routes, while packets wait for them."""
+    changes = [
+        {"time": "4us", "a": "tor0", "b": "spine0", "night": "30us", "on_down": "silent"},
+        {"time": "9us", "a": "tor1", "b": "spine1", "night": "40us", "on_down": "lose"},
+    ]
+    topology = {**SMALL, "changes": changes} | ({} if llr is None else {"llr": llr})
+    flows = [[i, 5, 12_000, "0us"] for i in range(4)] + [[i, 1, 12_000, "1us"] for i in (4, 6, 7)]
+    case = {"topology": topology, "flows": flows, "scheme": scheme, "host": {"rto": "60us"}}
+    one = json.loads(json.dumps(digest(run_case(case))))
+    assert one["flows_finished"] == len(flows) and one["drops"] > 10
+    assert interpreted([case]) == [one] == [json.loads(json.dumps(digest(run_case(case, threads=3))))]
+
+
 def test_what_a_scheme_counts_records_and_prints(interpreted):
     case = {"topology": SMALL, "flows": incast_flows(n=12), "scheme": str(INSIDE), "parameters": {"k": "5KB"}}
     one = digest(run_case(case))

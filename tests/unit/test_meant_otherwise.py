@@ -101,6 +101,7 @@ def spine(**more):
         ([spine(rate="50Gbps"), spine(rate="25Gbps")], "is given two rates at 1us, by tables 0 and 1; keep one of them"),
         ([spine(up=False), spine(up=True)], "the link host0 - switch0 is given two states at 1us"),
         ([spine(up=False), spine(up=False, on_down="hold")], "two states"),
+        ([spine(up=False, on_down="lose"), spine(up=False, on_down="silent")], "two states"),
         ([spine(rate="50Gbps"), spine(rate="25Gbps", of="host0")], "two rates"),
         ([spine(rate="50Gbps"), spine(up=False), spine(a="switch0", b="host0", rate="1Gbps")], "by tables 0 and 2"),
     ],

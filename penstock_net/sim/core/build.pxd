@@ -6,11 +6,10 @@ from penstock_net.fabric.tables cimport rank_bytes
 from penstock_net.sim.core.flow_setter cimport set_flow_result
 from penstock_net.fabric.queueing_inline cimport set_event
 from penstock_net.fabric.sampling cimport catch_up, start_sampling
-from penstock_net.fabric.retry cimport bring_up
 from penstock_net.sim.core.agenda cimport forget_end, new_agenda, next_time, set_time
 from penstock_net.sim.core.moves cimport move_flows
-from penstock_net.sim.core.nodes cimport active_flows_of, begin_acks, clear_queues, count_node, count_port, counts_of, cut, empty_switch, flow_counts_of, flow_samples_of, guide, link, new_nic, new_node
-from penstock_net.sim.core.nodes cimport own_scheduling, plant, queueing_of, record_fields, restart_maxima_of, set_loss, set_rate, stopped_queues_of, totals_of, watch_hosts
+from penstock_net.sim.core.nodes cimport active_flows_of, begin_acks, clear_queues, count_node, count_port, counts_of, empty_switch, flow_counts_of, flow_samples_of, go_on, guide, link, new_nic, new_node
+from penstock_net.sim.core.nodes cimport own_scheduling, plant, queueing_of, record_fields, restart_maxima_of, set_loss, set_rate, set_state, stopped_queues_of, totals_of, watch_hosts
 from penstock_net.sim.core.retries cimport act_on_retry
 from penstock_net.sim.core.pointers cimport add_counting, add_hook, add_ranking
 from penstock_net.sim.core.pointers cimport call_set_up, call_set_up_node, call_set_up_port, clear_area, fault_of, fields_of, flow_results, free_world, hook_of

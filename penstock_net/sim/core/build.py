@@ -6,12 +6,10 @@ import numpy as np
 from penstock_net import pxd
 
 if not cython.compiled:
-    from penstock_net.fabric.retry import bring_up
     from penstock_net.fabric.rows import node_counters_at, port_counters_at
     from penstock_net.fabric.sampling import catch_up, start_sampling
     from penstock_net.fabric.state import (
         CONTROL,
-        HELD,
         KEY_BITS,
         MOST_LEVELS,
         NEVER,
@@ -55,10 +53,10 @@ if not cython.compiled:
         count_node,
         count_port,
         counts_of,
-        cut,
         empty_switch,
         flow_counts_of,
         flow_samples_of,
+        go_on,
         guide,
         link,
         new_nic,
@@ -70,6 +68,7 @@ if not cython.compiled:
         restart_maxima_of,
         set_loss,
         set_rate,
+        set_state,
         stopped_queues_of,
         totals_of,
         watch_hosts,
@@ -417,8 +416,9 @@ class Simulation:
         return not worker_at(self.world, worker).finished and worker_at(self.world, worker).window_start < self.world.horizon
 
     def change_link(self, time, a, slot_a, b, slot_b, down, ps_per_byte, only):
-        """A link goes up (0), down (1: what is on it is lost), dark (2: it arrives), or keeps its state (-1); 0 ps per byte keeps
-        the rate.  `only`: the node that sends at the new rate; -1: both.  Call when the simulation has reached `time`, ps."""
+        """A link goes up (0), down (1: what is on it is lost), dark (2: it arrives), dead (3: what is sent over it is lost, too),
+        or keeps its state (-1); 0 ps per byte keeps the rate.  `only`: the node that sends at the new rate; -1: both.  Call
+        when the simulation has reached `time`, ps."""
         world = self.world
         ends = [(a, slot_a), (b, slot_b)]
         for number, slot in ends:
@@ -428,17 +428,15 @@ class Simulation:
             catch_up(node, time)
             if ps_per_byte and only in (-1, number):
                 set_rate(world, node, port, ps_per_byte)
-            port.down = down | port.down & HELD if down > 0 else port.down
-            if down == 1:
-                cut(world, node, slot)
+            if down >= 0:
+                set_state(world, node, slot, down)
         port_at(node_at(world, a), slot_a).peer_ps_per_byte = port_at(node_at(world, b), slot_b).ps_per_byte
         port_at(node_at(world, b), slot_b).peer_ps_per_byte = port_at(node_at(world, a), slot_a).ps_per_byte
         for number, slot in ends:
             if ps_per_byte:
                 self.set_up_again(number)
-            if down == 0:
-                node = node_at(world, number)
-                bring_up(node, port_at(node, slot))
+            if down == 0 or down == 3:
+                go_on(node_at(world, number), port_at(node_at(world, number), slot))
             self.refresh_time(number)
 
     def move_all_flows(self, time):

@@ -6,7 +6,7 @@ from penstock_net.fabric.losses cimport drop
 from penstock_net.fabric.queueing_inline cimport pop, set_event, set_node_event
 from penstock_net.fabric.ranking cimport is_ranked, withdraw_first
 from penstock_net.fabric.rows cimport NodeCounters, PortCounters
-from penstock_net.fabric.retry cimport begin_anew, lose_from_wire
+from penstock_net.fabric.retry cimport begin_anew, bring_up, lose_from_wire
 from penstock_net.fabric.wire cimport transmission
 from penstock_net.sim.core.cutthrough cimport complete_all
 from penstock_net.sim.core.pointers cimport add_first, add_reduction, int32_table, int64_table, queue_area
@@ -24,6 +24,8 @@ cdef void cut(World* world, Node* node, int slot) noexcept
 cdef void end_pauses(Node* node, Port* port) noexcept
 cdef void lose(Node* node, Port* port, Packet* pkt) noexcept
 cdef void empty_port(Node* node, Port* port) noexcept
+cdef void set_state(World* world, Node* node, int slot, int state) noexcept
+cdef void go_on(Node* node, Port* port) noexcept
 cdef void empty_switch(World* world, Node* node) noexcept
 cdef void clear_queues(Node* node, long at, long size) noexcept
 cdef int64_t chain_bytes(Packet* pkt) noexcept

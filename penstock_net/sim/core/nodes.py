@@ -7,10 +7,11 @@ if not cython.compiled:
     from penstock_net.fabric.losses import drop
     from penstock_net.fabric.queueing import pop, set_event, set_node_event
     from penstock_net.fabric.ranking import is_ranked, withdraw_first
-    from penstock_net.fabric.retry import begin_anew, lose_from_wire
+    from penstock_net.fabric.retry import begin_anew, bring_up, lose_from_wire
     from penstock_net.fabric.state import (
         DROP_REASONS,
         DROP_SWITCH,
+        HELD,
         IN_NODE,
         LEAVES,
         LEVELS,
@@ -235,6 +236,24 @@ def end_pauses(node, port):
     resume_port(node, port, port.paused)
     for index in range(port.queue_count):
         resume_queue(node, port, index, queue_at(port, index).paused)
+
+
+def set_state(world, node, slot, state):
+    """The link of a port is up (0), down (1), dark (2), or loses what is sent over it (3); see Simulation.change_link."""
+    port = port_at(node, slot)
+    if state == 1 or state == 3 or port.watched < 0:
+        cut(world, node, slot)
+    if (port.watched < 0) != (state == 3):
+        port.watched = ~port.watched
+    if state == 1 or state == 2:
+        port.down = state | port.down & HELD
+
+
+def go_on(node, port):
+    """A port sends: its link is up again, or loses what is sent, and then nobody is left who could end a pause."""
+    if port.watched < 0:
+        end_pauses(node, port)
+    bring_up(node, port)
 
 
 def lose(node, port, pkt):
