@@ -113,6 +113,8 @@ MISTAKES = {
     "tokens for ever": ("node.now > run.until", "node.now > NEVER"),
     "senders in the order of arrival": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, LATER)"),
     "one level": ("level += 1", "level += 0"),
+    "from the first packet on": ("mine.next = missing_from(dcpim, incoming, 0)", "mine.next = 0"),
+    "a row of old channels": ("        here.matched[row] = 0\n", ""),
 }
 
 
