@@ -32,7 +32,9 @@ def composed(name: str) -> dict[str, object]:
 
 
 def is_bound(name: str, full: str) -> bool:
-    """Whether another parameter leaves this one a single value."""
+    """Whether another parameter leaves this one a single value: no notices apart, a single priority."""
+    if full in ("pfc.lossless", "pfc.storm_priorities"):
+        return True
     return full == "dcqcn.cnp_delay" and not composed(name)["dcqcn.cnp_interval"]
 
 
