@@ -43,6 +43,8 @@ def reason(error: BaseException) -> str:
     for known in ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error"):
         if known in text:
             return known
+    if "transport error" in text:  # all that polars says of the last part of a Parquet file
+        return "its end does not fit; is there space left on the device?"
     return str(text).splitlines()[0]
 
 

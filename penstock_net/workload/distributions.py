@@ -246,6 +246,8 @@ def _plain_rows(path: str) -> list[tuple[str, str, str]] | None:
     for where, (size, share) in rows:
         with inside(place=where):
             exact = decimal(share, "percent") / end
+            if not 0 <= exact <= 1:
+                raise SpecError(f"must be between 0 and {end}", path="percent", value=share)
         points.append((where, size, str(float(exact))))
     return points
 

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import matplotlib.font_manager  # noqa: F401  (asks the system for its fonts when it is first imported with a cache of a test's own)
 import numpy as np
 import pytest
 

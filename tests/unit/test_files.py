@@ -1,11 +1,13 @@
 """Files are whole or not there: at every call of whoever writes them, on a full disk, and after a kill."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import fake_simulator
+import polars as pl
 import pytest
 from whole import check_whole, contents, disk_of, full, history
 
@@ -148,3 +150,18 @@ def test_a_user_without_a_home_folder_simulates_and_is_told_what_a_checkpoint_ne
     flows = ps.flow_list(topo, [(0, 1, "1KB")])
     with pytest.raises(SpecError, match="this user has no home folder; set XDG_STATE_HOME to a folder of your own"):
         ps.simulate(topo, flows, checkpoint=tmp_path / "c")
+
+
+def test_a_parquet_file_whose_end_does_not_fit(tmp_path: Path):
+    """Of a footer that cannot be written polars says "Invalid thrift: transport error" only, whatever the system said."""
+    frame, metadata = pl.DataFrame({"a": [1, 2, 3]}), {"about": "x" * 20_000}
+    frame.write_parquet(tmp_path / "whole.parquet", metadata=metadata)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(SpecError) as error, files.new_file(tmp_path / "a.parquet") as out:
+            frame.write_parquet(out, metadata=metadata)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "cannot be written (its end does not fit; is there space left on the device?)" in str(error.value)
+    assert os.listdir(tmp_path) == ["whole.parquet"]

@@ -1,5 +1,6 @@
-"""The linter and the type checker report nothing."""
+"""The linter and the type checker report nothing; names and the guard of computed tests."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -34,3 +35,19 @@ def test_names_of_test_files_are_unique():
     """pytest imports them as modules of the top level; a run of one directory would not notice."""
     names = Counter(file.name for file in (ROOT / "tests").rglob("*.py") if file.name not in ("__init__.py", "conftest.py"))
     assert not [name for name, count in names.items() if count > 1]
+
+
+FONTS = """
+import sys
+sys.path.insert(0, "tests")
+import conftest
+conftest.GUARD.test = "a computed test"
+import matplotlib.font_manager
+"""
+
+
+def test_the_first_computed_test_of_a_machine_may_draw(tmp_path):
+    """matplotlib asks the system for its fonts, with a program and a thread, when its cache is empty."""
+    empty = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", FONTS], cwd=ROOT, env=empty, capture_output=True, text=True)
+    assert done.returncode == 0 and list(tmp_path.glob("fontlist-*")), done.stderr
