@@ -66,6 +66,18 @@ def test_a_run_reads_the_files_of_its_own_schemes(run):
     assert done.stdout == "2\n"
 
 
+def test_the_table_of_a_run_needs_no_query_engine(monkeypatch):
+    """7 MB of pages of polars, in a run that needs them for nothing else."""
+    import polars as pl
+
+    import penstock_net as ps
+    from penstock_net.report import tables
+
+    run = ps.simulate(topo := ps.star(hosts=4), ps.flow_list(topo, [(0, 1, 1000)]), "bfc")
+    monkeypatch.setattr(pl.DataFrame, "lazy", lambda *_, **__: pytest.fail("polars was asked to plan a query"))
+    assert "bfc" in tables.shown([run])
+
+
 def test_a_module_is_no_public_name():
     """`from penstock_net import hashing` asks the package for the name first, which must not load all topologies and schemes."""
     code = "import sys; from penstock_net import hashing; print(*sys.modules)"
