@@ -36,28 +36,27 @@ def row(run: Run, limits: Limits | None = None, clock: str = "receiver") -> dict
     """The values of one run by the keys of HEADINGS; None: not available.  limits: by default those of this run alone."""
     limits = limits or Limits.of_runs([run])
     every = run.by_clock(run.selected(), clock)
-    background = run.background()
-    flows = every if background is None else every.filter(pl.col("class").cast(pl.String).is_in(background))
+    flows = run.by_clock(run.selected(run.background()), clock)
     everything = every["slowdown"]
-    finished = everything.drop_nulls()
-    incast = every["slowdown"].filter(every["class"].cast(pl.String).str.starts_with("incast"))
+    bursts = [name for name in run.classes if name.startswith("incast")]
+    incast = run.by_clock(run.selected(bursts), clock)["slowdown"] if bursts else pl.Series(dtype=pl.Float64)
     parts = {
-        "short": flows["slowdown"].filter(flows["bytes"] <= limits.short).drop_nulls(),
-        "long": flows["slowdown"].filter(flows["bytes"] >= limits.long).drop_nulls(),
+        "short": flows["slowdown"].filter(flows["bytes"] <= limits.short),
+        "long": flows["slowdown"].filter(flows["bytes"] >= limits.long),
     }
     slowdowns = {f"{name}_p{p}": part.quantile(p / 100, "linear") for name, part in parts.items() for p in (50, 99)}
     summary = run.summary
     return {
         "scheme": run.label,
         **slowdowns,
-        "all_p99": flows["slowdown"].drop_nulls().quantile(0.99, "linear"),
-        "incast_p99": incast.drop_nulls().quantile(0.99, "linear"),
+        "all_p99": flows["slowdown"].quantile(0.99, "linear"),
+        "incast_p99": incast.quantile(0.99, "linear"),
         "max_buffer_bytes": summary.get("max_buffer_bytes"),
         "pfc_pause_fraction": summary.get("pfc_pause_fraction"),
         "drain_ns": summary.get("drain", {}).get("ns"),
         "drops": summary.get("drops"),
-        "flows": len(finished),
-        "unfinished": len(everything) - len(finished),
+        "flows": len(everything) - everything.null_count(),
+        "unfinished": everything.null_count(),
         "packet_hops_per_s": summary.get("packet_hops_per_s"),
         "wall_s": summary.get("wall_s"),
     }

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Self
 
-import polars as pl
+import numpy as np
 
 from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
 from penstock_net.units import format_size
+
+Counted = tuple[np.ndarray, np.ndarray]  # sizes, B, and how many flows have each
+NONE: Counted = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -38,17 +41,16 @@ class Limits:
         return cls.of_sizes(counted)
 
     @classmethod
-    def of_sizes(cls, counted: Iterable[pl.DataFrame]) -> Self:
+    def of_sizes(cls, counted: Iterable[Counted]) -> Self:
         """As `of_runs`, of what `sizes` has counted."""
-        parts = list(counted)
-        every = pl.concat(parts).group_by("bytes").agg(pl.col("count").sum()).sort("bytes") if parts else sizes_of(pl.Series())
-        if not every.height:
+        size, count = (np.concatenate(column) for column in zip(NONE, *counted))
+        if not len(size):
             return cls()
-        smallest, largest = int(every["bytes"][0]), int(every["bytes"][-1])
-        upto, whole = every["count"].cum_sum(), int(every["count"].sum())
+        order = np.argsort(size)
+        size, upto = size[order], np.cumsum(count[order])
         return cls(
-            FIXED.short if smallest <= FIXED.short else int(every["bytes"][int((3 * upto >= whole).arg_max() or 0)]),
-            FIXED.long if largest >= FIXED.long else int(every["bytes"][int((3 * upto > 2 * whole).arg_max() or 0)]),
+            FIXED.short if size[0] <= FIXED.short else int(size[np.argmax(3 * upto >= upto[-1])]),
+            FIXED.long if size[-1] >= FIXED.long else int(size[np.argmax(3 * upto > 2 * upto[-1])]),
         )
 
     @classmethod
@@ -64,12 +66,12 @@ class Limits:
 FIXED = Limits()
 
 
-def sizes(run: Run) -> pl.DataFrame:
-    """How many flows of each size started in the window, without incast: bytes, count."""
-    return sizes_of(run.selected(run.background())["bytes"])
+def sizes(run: Run) -> Counted:
+    """How many flows of each size started in the window, without incast."""
+    return sizes_of(run.selected(run.background())["bytes"].to_numpy())
 
 
-def sizes_of(flows: pl.Series) -> pl.DataFrame:
-    """Columns bytes and count of sizes, B."""
-    found = pl.DataFrame({"bytes": flows.cast(pl.Int64)}).group_by("bytes").agg(pl.len().cast(pl.Int64).alias("count"))
-    return found.sort("bytes")
+def sizes_of(flows: np.ndarray) -> Counted:
+    """Which sizes there are, B, and how many of each."""
+    size, count = np.unique(flows.astype(np.int64), return_counts=True)
+    return size, count

@@ -341,7 +341,7 @@ class Run:
         if class_ is None:
             return self.within(self.flows)
         wanted = [class_] if isinstance(class_, str) else list(class_)
-        known = self.flows["class"].unique().cast(pl.String).to_list()
+        known = self.classes
         if "!" in wanted:
             raise SpecError("must name a class after the !", path="class", value="!", remedy=nearest("", known))
         for name in wanted:
@@ -351,12 +351,17 @@ class Run:
         keep = [name for name in keep if f"!{name}" not in wanted]
         return self.within(self.flows).filter(pl.col("class").cast(pl.String).is_in(keep))
 
+    @property
+    def classes(self) -> list[str]:
+        """The classes that flows have, sorted."""
+        return sorted(self.flows["class"].value_counts()["class"].cast(pl.String).to_list())
+
     def background(self) -> list[str] | None:
         """The classes that are not incast, for `class_`; None if there is no incast or nothing else.
 
         The papers show the slowdown of these flows and report that of the incast flows separately.
         """
-        known = sorted(self.flows["class"].unique().cast(pl.String).to_list())
+        known = self.classes
         other = [name for name in known if not name.startswith("incast")]
         return other if other and other != known else None
 

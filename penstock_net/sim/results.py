@@ -178,8 +178,8 @@ def _run(outcome: Outcome) -> Run:
         frames["queueing"] = queueing_frame(outcome)
     if outcome.opened:
         frames["open_loop"] = outcome.opened.frame()
-    counted = outcome.counts.frame(outcome.logs)
-    if outcome.counts.fields:
+    counted = outcome.counts.frame(outcome.logs) if outcome.counts.fields else None
+    if counted:
         frames["counts"] = counted
     if samples := outcome.phases.flow_samples():
         columns = np.array(samples, dtype=np.int64).T
@@ -195,7 +195,7 @@ def _run(outcome: Outcome) -> Run:
     about = summary(outcome) | ({"training": training_of(outcome, steps, start)} if steps else {}) | outcome.reduced
     about |= {"open_loop": outcome.opened.record()} if outcome.opened else {}
     topo = outcome.settings.topo
-    about |= {"counts": outcome.counts.totals(counted)} if outcome.counts.fields else {}
+    about |= {"counts": outcome.counts.totals(counted)} if counted else {}
     if outcome.state["printed"]:
         frames["prints"] = printed(outcome.composition, outcome.logs, topo.names)
         about["printed"] = outcome.state["printed"]

@@ -28,9 +28,10 @@ def leaf_spine(tors: int) -> Topology:
     return ps.leaf_spine(hosts=8 * tors, tors=tors, spines=4)
 
 
-def used(topo: Topology) -> None:
+def used(topo: Topology) -> Topology:
     """What every run asks of a network."""
     topo.routes(), topo.base_rtt_ps(), topo.key(), topo.describe()
+    return topo
 
 
 def with_changes(count: int) -> Work:
@@ -435,12 +436,10 @@ def turns_of_kernels(count: int) -> Work:
 
 PAIRS = "a table has an entry for each pair of switches, a bit or a number"
 
-CUBE = {"lines": 3, "items": 3, "bytes": 3}
-
 STAGES = [
     Stage("leaf-spine", lambda tors: lambda: used(leaf_spine(tors)), (8, 3)),
     Stage("star", lambda hosts: lambda: used(ps.star(hosts=hosts)), (64, 3)),
-    Stage("fat tree, by k", lambda k: lambda: used(ps.fat_tree(k=k)), (4, 2), CUBE, "it has k^3 / 4 hosts"),
+    Stage("fat tree, by k", lambda k: lambda: used(ps.fat_tree(k=k)), (4, 2), output=lambda topo: topo.hosts),
     Stage("changes of links", with_changes, (16, 3)),
     Stage("servers with a virtual switch", lambda n: lambda: used(ps.behind_vswitches(ps.star(hosts=n), apps=2)), (64, 3)),
     Stage("slow receivers", with_receivers, (32, 3)),

@@ -314,7 +314,7 @@ STAGES = [
     ),
     *(Stage(f"{suffix}, by time", of(BY_TIME, trace(suffix)), (2, 3)) for suffix in ("pftrace", "pcapng")),
     Stage("pftrace, by hosts", of(BY_HOSTS, trace("pftrace")), (3, 2)),
-    Stage("pcapng, by hosts", of(BY_HOSTS, trace("pcapng")), (3, 2), {"bytes": 1.4}, "4096 rows of the log at once"),
+    Stage("pcapng, by hosts", of(BY_HOSTS, trace("pcapng")), (3, 2)),
     Stage("planning a sweep", planned, (3, 2)),
     Stage("a sweep that had finished", resumed, (2, 2)),
     Stage("table of a sweep", table_of_sweep, (2, 2)),

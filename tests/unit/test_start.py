@@ -66,6 +66,25 @@ def test_a_run_reads_the_files_of_its_own_schemes(run):
     assert done.stdout == "2\n"
 
 
+def test_the_table_of_a_run_needs_no_query_engine(monkeypatch):
+    """7 MB of pages of polars, in a run that needs them for nothing else."""
+    import polars as pl
+
+    import penstock_net as ps
+    from penstock_net.report import tables
+
+    run = ps.simulate(topo := ps.star(hosts=4), ps.flow_list(topo, [(0, 1, 1000)]), "bfc")
+    monkeypatch.setattr(pl.DataFrame, "lazy", lambda *_, **__: pytest.fail("polars was asked to plan a query"))
+    assert "bfc" in tables.shown([run])
+
+
+def test_the_end_of_the_process_looks_for_no_garbage():
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 1000))"
+    code += "; from penstock_net.cli import main; main(['--version'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_a_module_is_no_public_name():
     """`from penstock_net import hashing` asks the package for the name first, which must not load all topologies and schemes."""
     code = "import sys; from penstock_net import hashing; print(*sys.modules)"

@@ -65,7 +65,7 @@ def run_of(sizes: list[int], class_: str = "poisson", slowdown: int = 1) -> Run:
     ],
 )
 def test_limits_are_the_papers_where_they_hold_flows_and_thirds_elsewhere(given, short, long):
-    assert Limits.of_sizes([sizes_of(pl.Series(given, dtype=pl.Int64))]) == Limits(short, long)
+    assert Limits.of_sizes([sizes_of(np.array(given, dtype=np.int64))]) == Limits(short, long)
 
 
 def test_runs_have_the_same_limits_and_one_that_has_such_flows_decides():
