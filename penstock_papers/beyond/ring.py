@@ -208,7 +208,7 @@ def plot(data: pl.DataFrame) -> Any:
         axes.barh(places, list(steps.values()), color=[rival.scheme.style["color"] for rival in SHOWN])
         for place, step in zip(places, steps.values()):
             if step == step:
-                axes.text(step, place, f" {step:.3g}", va="center", size=6)
+                axes.text(0.02, place, f"{step:.3g}", va="center", size=6, color="white", transform=axes.get_yaxis_transform())
         axes.axvline(empty_us(), color="0.4", linewidth=0.8, linestyle="--")
         axes.set_yticks(places, [rival.legend for rival in SHOWN], size=7)
         axes.margins(x=0.15)
