@@ -26,7 +26,7 @@ from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.frames import Scheme
 from penstock_papers.sentences import Numbers, Row, holds, within
-from penstock_papers.style import PAGE, figure
+from penstock_papers.style import PAGE, figure, legend_above
 
 TITLE = "A link that dies silently: per-hop backpressure beside Ultra Ethernet"
 PAPER = "Beyond the papers: switches that push back, control at the ends, or both, when a link dies and nobody is told"
@@ -234,12 +234,12 @@ def plot(data: pl.DataFrame) -> Any:
             axes.scatter(slowest, places, s=18, marker=marker, c=faces, label=kind, zorder=3, **edges)
         for place, left in zip(places, of(data, fabric, SILENT, "unfinished").values()):
             if left > 0:
-                axes.text(0.97, place, f"{left:.3g}", ha="right", va="center", size=6, transform=axes.get_yaxis_transform())
+                axes.text(0.97, place, f"{left:.2g} left", ha="right", va="center", size=6, transform=axes.get_yaxis_transform())
         axes.set_yticks(places, [rival.legend for rival in ALL], size=7)
         axes.set_xscale("log")
-        axes.set_xlim(right=END_MS * 1e3 * 6)
-        axes.set_xlabel("slowest flow (us); not ended", size=7)
+        axes.set_xlim(right=END_MS * 1e3 * 20)
+        axes.set_xlabel("slowest flow (us)")
         axes.set_title(NAMES[fabric], size=8)
     grid[0].invert_yaxis()
-    grid[0].legend(loc="lower center", fontsize=6.5)
+    legend_above(made, grid[0], columns=3)
     return made
