@@ -7,7 +7,8 @@ packet on if it is marked or asks, else those before it.  A packet that `trim` h
 Credit, with `credits`.  A flow begins with 1.5 BDP; the first answer ends this speculation and takes what is left.  While it
 has credit, one byte is enough, it may send a packet, which costs its size.  Every packet says up to where it asks for credit, in
 units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of its link's rate.  Where no flow
-asks, those that had what they asked for are pulled for until they are 1.5 BDP beyond it, or have come whole.
+asks, those that had what they asked for are pulled for until they are 1.5 BDP beyond it, or have come whole.  A flow's pulls take
+turns of 128 ways, as entropies of packets are, so that none of its credit hangs on one path.
 
 With `rates`, in a network where each switch of a tier has less capacity up than down, a receiver lowers the rate of its pulls
 about every 1.5 base RTT: by the share of packets that were cut before the last switch; and if the share of marked ones, averaged,
@@ -52,6 +53,8 @@ incoming_state = {
     "asked": "int64",  # a packet with AR came while one before it was missing
     "target": "int64",  # quanta
     "granted": "int64",
+    "way": "int32",  # of the last pull
+    "slot": "int32",  # of the port at which the last packet came
     "list": "int64",  # ASKING, IDLE or none
     "before": "int64",  # in it: numbers of flows plus one
     "after": "int64",
@@ -93,6 +96,7 @@ WORDS = 32
 PULL = 3  # command of frames
 QUANTUM = 256
 PULLED = 64  # quanta
+WAYS = 128  # of pulls
 LEAST_PULLED = 4
 PULL_RATE = 0.99
 ASKING = 1
@@ -125,6 +129,7 @@ def on_enqueue(me, node, port, queue, pkt):
 
 def on_data(me, node, incoming, pkt):
     mine = my_incoming(me, incoming)
+    mine.slot = pkt.in_port
     carried = my_packet(me, pkt)
     known = 1 if carried.index < mine.cum or has_bit(mine.arrived, carried.index % RING) else 0
     if me.credits:
@@ -246,7 +251,8 @@ def on_timer(me, node):
     frame = new_frame(node, me.at.kind, PULL)
     about_incoming(frame, incoming)
     my_frame(me, frame).quanta = mine.granted
-    send_to_host(node, incoming.src, frame)
+    mine.way = (mine.way + 1) % WAYS
+    send_along(node, mine.slot, incoming.src, hash31(frame.hash, mine.way), frame)
     if me.rates:
         steps(me, node)
     gap = QUANTUM * port_at(node, 0).ps_per_byte / node.port_count / PULL_RATE

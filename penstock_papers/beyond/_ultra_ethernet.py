@@ -151,16 +151,21 @@ def specs(scale: str) -> dict[str, Spec]:
     return {label(*cell): _spec(*cell, scale) for cell in cells()}
 
 
-def _spec(fabric: str, traffic: str, rival: Rival, scale: str) -> Spec:
+def ends_of(fabric: str, rival: Rival) -> dict[str, Any]:
+    """What hosts have beside the scheme."""
     host: dict[str, Any] = {**MTU}
     if not any(part in rival.scheme.table["name"] for part in OWN_RTO):
         host["rto"] = RTO
     if fabric == "rails" and rival.turns:
         host["ports"] = "packet"
+    return host
+
+
+def _spec(fabric: str, traffic: str, rival: Rival, scale: str) -> Spec:
     return {
         "run": {"duration": f"{LASTS_US[scale].get(traffic, 100)}us", "max_time": "200ms"},
         "topology": _network(fabric, traffic, scale),
-        "host": host,
+        "host": ends_of(fabric, rival),
         "scheme": rival.scheme.table,
         "workload": _workload(traffic, scale),
         "measure": {"sample": "0us", "packets": traffic == "order"},

@@ -1,8 +1,8 @@
 """NDP on a permutation, with and without oversubscription, beside `htsim_ndp` of uet-htsim (commit 40ccb05): the same flows.
 
-docs/agreement.md says how theirs was made.  In both 128 hosts send 2 MB each to another one through 8 ToRs, whose 16 or 4
+docs/agreement.md says how theirs was made.  In both 128 hosts send 2 MB each to another one through 8 ToRs, whose 16, 4 or 2
 uplinks of 100 Gbit/s are shared by 16 hosts; packets of 9000 B, queues of 8 packets, 23 packets in the first window, and paths
-in random permutations.
+in random permutations.  With 2 uplinks packets have 4150 B and the window 30 packets.
 """
 
 import random
@@ -41,3 +41,30 @@ def test_permutation(uplinks):
     assert np.median(times) == pytest.approx(median, rel=0.04)
     assert np.percentile(times, 99) == pytest.approx(tail, rel=0.05)
     assert run.summary["retransmissions"] / PACKETS == pytest.approx(again / PACKETS, rel=0.1, abs=0.02)
+
+
+WITH_2 = (2.99, 1314, 1495)  # sent again, for each packet; median and 99th percentile, us; nothing is dropped there
+
+
+def with_2_uplinks(path_penalty):
+    topo = leaf_spine(hosts=128, tors=8, spines=2, rate="100Gbps", uplink_rate="100Gbps", delay="1us", buffer="20MB")
+    flows = flow_list(topo, [(src, dst, 490 * 4086) for src, dst in enumerate(receivers())])
+    scheme = parse("ndp", {"iw": 30, "path_penalty": path_penalty})
+    return simulate(topo, flows, scheme, host=HostConfig(mtu=4086, header=64, ack=64), measure=Measure(sample="0s", flows=False))
+
+
+def test_permutation_with_2_uplinks():
+    """There packets take permutations of all paths (`-strat perm`), so the path penalty is off here."""
+    run = with_2_uplinks(path_penalty=False)
+    again, median, tail = WITH_2
+    times = run.flows["fct_ns"].to_numpy() / 1000
+    assert np.median(times) == pytest.approx(median, rel=0.03)
+    assert np.percentile(times, 99) == pytest.approx(tail, rel=0.03)
+    assert run.summary["retransmissions"] / (128 * 490) == pytest.approx(again, rel=0.03)
+    assert run.summary["drops"] == 0 and run.ports["returns"].sum() == 0
+
+
+def test_the_path_penalty_is_what_costs_headers_with_2_uplinks():
+    """Who leaves one of two paths out sends twice as much over the other, whose headers then find no room."""
+    run = with_2_uplinks(path_penalty=True)
+    assert run.summary["drops"] > 100 and np.percentile(run.flows["fct_ns"].to_numpy() / 1000, 99) > 3 * WITH_2[2]

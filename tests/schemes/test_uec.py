@@ -239,7 +239,7 @@ class ReceiverFile(dict):
     """The file of receivers as plain Python, at one host; `wake(when)`: for its timer; of what it sends: (flow, frame)."""
 
     def __init__(self, text, credits, wake=None, flow=None):
-        super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int)
+        super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int, hash31=max)
         exec(text or (FOLDER / "uec_receiver.py").read_text(), self)
         world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16)
         self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, back=0, rates=0, whole_ps=1)
@@ -254,9 +254,9 @@ class ReceiverFile(dict):
             port_of=lambda _: PORT,
             port_at=lambda *_: PORT,
             incoming_at=lambda _, number: self.incoming[number],
-            new_frame=lambda *_: SimpleNamespace(),
+            new_frame=lambda *_: SimpleNamespace(hash=0),
             about_incoming=lambda frame, incoming: setattr(frame, "flow", incoming.number),
-            send_to_host=lambda _, src, frame: self.sent.append((src, frame)),
+            send_along=lambda _, slot, src, way, frame: self.sent.append((src, frame)),
             flow_of=lambda *_: flow,
             try_send=lambda *_: None,
             wake_by=lambda _, index, when: wake(when),
@@ -317,7 +317,7 @@ class FileSender(uec.Sender):
             return None
         flow, seq = self.file.flow, self.file.flow.sent
         flow.sent = min(seq + 4086, flow.size)
-        pkt = SimpleNamespace(seq=seq, size=flow.sent - seq + 64, payload=flow.sent - seq, flags=0, ecn=0)
+        pkt = SimpleNamespace(seq=seq, size=flow.sent - seq + 64, payload=flow.sent - seq, flags=0, ecn=0, in_port=0)
         self.file.call("on_send", self.net.now, pkt)
         says = {"src": self.number, "ecn": False, "pkt": pkt, "end": flow.sent, "last": flow.sent == flow.size}
         return uec.Packet("data", self.flow, seq // 4086, pkt.size, self.dst, says)

@@ -1,0 +1,27 @@
+"""The paths of pulls, the credit that receivers of Ultra Ethernet's transport give: turns of all, as in uet-htsim."""
+
+import polars as pl
+import pytest
+
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine
+from penstock_net.workload import flow_list
+
+
+@pytest.mark.parametrize("scheme", ["uec:rccc+reps", "uec:both+reps"])
+def test_no_flow_waits_for_credit_that_one_dead_path_takes(scheme):
+    """A link loses everything and no route changes: each flow's credit is lost on one path of four only."""
+    dies = {"time": "20us", "a": "tor0", "b": "spine0", "up": False, "on_down": "silent"}
+    topo = leaf_spine(hosts=16, tors=2, spines=4).with_changes([dies])
+    flows = flow_list(topo, [(i, (i + 8) % 16, 300_000) for i in range(16)])
+    made = simulate(topo, flows, parse(scheme), measure=Measure(sample="0s"), max_time_ps=10**11)
+    assert made.summary["flows_finished"] == 16
+
+
+def test_pulls_of_one_flow_take_all_paths_alike():
+    topo = leaf_spine(hosts=4, tors=2, spines=4)
+    made = simulate(topo, flow_list(topo, [(0, 2, 2_000_000)]), parse("uec:rccc+oblivious"), measure=Measure(sample="0s"))
+    up = made.ports.filter((pl.col("node") == topo.node("tor1")) & (pl.col("peer") >= topo.hosts))["control_bytes"].to_list()
+    assert len(up) == 4 and sum(up) > 100 * 64 and max(up) < 1.5 * min(up)
