@@ -36,6 +36,14 @@ class File:
         """How many were taken, or -errno."""
         return -errno.EINVAL
 
+    def take(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
+        """A message of a socket, who has sent it, control messages, and whether it was cut; or -errno."""
+        return -errno.ENOTSOCK
+
+    def put(self, data: bytes, name: bytes, control: bytes) -> int:
+        """Send a message to somebody, with control messages; how much was taken, or -errno."""
+        return -errno.ENOTSOCK
+
     def told(self) -> None:
         """What it is ready for has been reported to who waits for it."""
 

@@ -65,6 +65,7 @@ class Link:
         self.space, self.index, self.name, self.mac = space, index, name, mac
         self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
         self.tap: Tap | None = None
+        self.is_wired = False  # joined to the network between machines
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
@@ -91,7 +92,7 @@ class Link:
     @property
     def flags(self) -> int:
         """As netlink reports them."""
-        running = IFF_RUNNING | IFF_LOWER_UP if self.up and self.tap else 0
+        running = IFF_RUNNING | IFF_LOWER_UP if self.up and (self.tap or self.is_wired) else 0
         return IFF_BROADCAST | IFF_MULTICAST | (IFF_UP if self.up else 0) | running
 
     def set_up(self, up: bool) -> None:
@@ -100,6 +101,8 @@ class Link:
             self.change()
             if up and self.tap:
                 self.tap.happened(select.EPOLLOUT)
+            if up and self.name == "lo" and not self.addresses:
+                self.add_address(bytes([127, 0, 0, 1]), 8)
             if not up:
                 self.neighbours.clear()
                 if self.queueing:
