@@ -48,9 +48,9 @@ def overlay(**options):
     """The two ends of an overlay."""
     ends = ["127.0.0.1:7001", "127.0.0.1:7002"]
     options = {"fragments": False, "batch": 8, "headers": False, **options}
-    with open_port("udp", local=ends[0], peer=ends[1], **options) as near:
-        with open_port("udp", local=ends[1], peer=ends[0], **options) as far:
-            yield near, far
+    near, far = (open_port("udp", local=here, peer=there, **options) for here, there in (ends, ends[::-1]))
+    with near, far:
+        yield near, far
 
 
 def all_of(port):

@@ -51,6 +51,12 @@ def _check(frame: Frame) -> int:
     return zlib.crc32(FRAME.pack(*frame.flow, frame.number))
 
 
+def marked(data: bytes) -> Frame:
+    """What a frame is, of which there are only the first bytes."""
+    *flow, number, _, _ = MARK.unpack_from(data, HEADERS)
+    return Frame(Flow(*flow), number)
+
+
 def read(data: bytes) -> Frame | None:
     """What a frame is; None: it is not as it was sent."""
     if len(data) < LEAST:

@@ -31,7 +31,6 @@ from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
-SOCKET = "/simulated/switch.sock"
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
@@ -74,7 +73,7 @@ class App:
         record, at = self.machine.record, self.machine.layout.number(self.name)
         while self.port is None:
             try:
-                self.port = connect(self.name, SOCKET, **SHAPE)
+                self.port = connect(self.name, self.machine.socket, **SHAPE)
             except PenstockError:
                 if self.over:
                     return
@@ -141,13 +140,25 @@ class App:
 class Machine:
     """All of it. `run` what happens there in `with`."""
 
-    def __init__(self, seed: int, settings: dict[str, Any], layout: Layout = USUAL) -> None:
+    def __init__(
+        self,
+        seed: int,
+        settings: dict[str, Any],
+        layout: Layout = USUAL,
+        *,
+        beside: "Machine | None" = None,
+        name: str = "switch",
+    ) -> None:
+        """beside: another machine of the same world, whose record has the frames of both."""
         kinds()  # their modules take what they need of the real world
         log.disabled = True
-        self.world = Simulated(seed)
+        self.world: Simulated = beside.world if beside else Simulated(seed)
         self.world.tasks.most_waits = MOST_WAITS
         self.layout = layout
-        self.record = Record(lambda: self.world.now, list(layout.ports))
+        self.record: Record = beside.record if beside else Record(lambda: self.world.now, list(layout.numbers))
+        self.name, self.socket = name, f"/simulated/{name}.sock"
+        spaces = self.world.spaces
+        self.home = spaces.keep(spaces.make()) if beside else spaces.first  # the namespace of its switch
         self.record.may_pause_all = not layout.pauses_queues
         self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
         self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
@@ -175,6 +186,11 @@ class Machine:
         self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
         gc.collect()
         gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the switch; the world is in use."""
         for name in self.layout.taps:
             self.programs[self.layout.device(name)] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
         self.places.begin()
@@ -186,13 +202,12 @@ class Machine:
             self.daemon = Daemon(self.specification())
             self.daemon.serve(lambda: ready.append(True))
 
-        self.task = self.world.tasks.process("switch", serve)
+        self.task = self.world.tasks.process(self.name, serve, self.home)
         self.pid = self.task.pid
         self.wait(START_NS, lambda: bool(ready), "the switch does not start")
         for name in self.layout.base:
             if name in self.layout.taps:
                 self.record.calm(self.layout.number(name), "not there")
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._abandon()
@@ -223,8 +238,8 @@ class Machine:
 
     def specification(self) -> dict[str, Any]:
         return {
-            "switch": {"socket": SOCKET, **self.settings},
-            "port": [self.table_of(name) for name in (*self.layout.base, *self.extra)],
+            "switch": {"socket": self.socket, **self.settings},
+            "port": [self.table_of(name) for name in (*self.layout.base, *self.extra, *self.layout.links)],
         }
 
     def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
@@ -326,7 +341,7 @@ class Machine:
 
         def run() -> None:
             try:
-                answer: Any = protocol.ask(SOCKET, message)
+                answer: Any = protocol.ask(self.socket, message)
             except PenstockError as error:
                 answer = str(error)
             self.record.note("answer", message, answer if isinstance(answer, str) else sorted(answer))
@@ -366,6 +381,14 @@ class Machine:
 
     def counted(self) -> Counter[str]:
         """Frames that have not come, by what counts them: the switch, as lost, refused or parked, or this machine."""
+        found = self.counted_by_switch()
+        found.update(self.counted_by_kernel())
+        missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found.update(self.places.in_classes(missing - found.total()))
+        return found
+
+    def counted_by_switch(self) -> Counter[str]:
+        """Frames that the switch has lost, refused or parked."""
 
         def look(switch: Any) -> Counter[str]:
             found = balance(switch)
@@ -379,12 +402,15 @@ class Machine:
             return counts
 
         found: Counter[str] = self.call(look)
+        return found
+
+    def counted_by_kernel(self) -> Counter[str]:
+        """Frames in rings of interfaces, and in those of interfaces that are gone."""
         spaces = self.world.spaces
+        found: Counter[str] = Counter()
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
-        missing = self.record.sent - self.record.came - self.record.ignored.total()
-        found.update(self.places.in_classes(missing - found.total()))
         return found
 
     def look_at_pauses(self) -> None:

@@ -48,7 +48,7 @@ class Calls(Protocol):
         """Messages that have come, at most one for each room: bytes, who has sent it, control messages, whether it was cut."""
 
     def sendmmsg(self, fd: int, messages: list[tuple[bytes, bytes, bytes]]) -> int:
-        """Messages (bytes, to whom, control messages), without waiting: how many were taken; what fails is the first that was not."""
+        """Send messages (bytes, to whom, control messages), without waiting: how many were taken, or the error of the first."""
 
     def path_mtu_now(self, fd: int, peer: bytes) -> int:
         """The MTU to a peer, as it is known to this machine, on a socket that is connected to the peer for it; 0: it is not."""

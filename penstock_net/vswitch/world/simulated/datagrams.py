@@ -1,7 +1,7 @@
 """UDP over IPv4 of the simulated kernel: sockets, and the network between the interfaces that are joined to it.
 
-`Network.fates` is what the network does to datagrams: it may lose, double, delay and reorder them. A path may be narrower than the
-interfaces, and tell the sender so, or not.
+`Network.fates` is what the network does to datagrams: it may lose, double, delay and reorder them. A path may be narrower than
+the interfaces, and tell the sender so, or not.
 """
 
 import errno
@@ -125,9 +125,9 @@ class Datagrams(File):
         return -error
 
     def write(self, data: bytes) -> int:
-        return self.put(data, b"", b"")
+        return self.put_message(data, b"", b"")
 
-    def put(self, data: bytes, name: bytes, control: bytes) -> int:
+    def put_message(self, data: bytes, name: bytes, control: bytes) -> int:
         to, segment = read(name) if name else self.peer, 0
         if len(control) >= 18 and struct.unpack_from("=ii", control, 8) == (SOL_UDP, UDP_SEGMENT):
             segment = struct.unpack_from("=H", control, 16)[0]
@@ -140,10 +140,10 @@ class Datagrams(File):
         return self.network.send(self, data, to, segment)
 
     def read(self, room: int) -> bytes | int:
-        found = self.take(room)
+        found = self.take_message(room)
         return found if isinstance(found, int) else found[0]
 
-    def take(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
+    def take_message(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
         if self.error:
             return self._taken_error()
         if not self.came:
@@ -203,7 +203,8 @@ class Network:
         self.exhausted: set[Space] = set()  # in which there is no memory for what is to be sent
         # What becomes of datagrams of one message: delays of the copies of each, in ns; none: it is lost. None: at once.
         self.fates: Callable[[Address, Address, list[bytes]], list[list[int]] | None] = lambda source, target, parts: None
-        self.see: Callable[[str, bytes], None] = lambda what, data: None  # "sent", "lost", "came", or "full": its socket was
+        # What becomes of each: "sent", "lost", "came", or "full": the socket that it was for was.
+        self.see: Callable[[str, Address, bytes], None] = lambda what, source, data: None
 
     # ---- Ways ----
 
@@ -268,7 +269,7 @@ class Network:
         parts = [data[at : at + segment] for at in range(0, len(data), segment)] if segment else [data]
         source = Address(sock.here.host if sock.here.host != ANY else self.source(sock.space, link, to.host), sock.here.port)
         message = Waiting(sock, parts, source, to, len(data) + SKB)
-        self._see("sent", parts)
+        self._see("sent", source, parts)
         if link not in self.stopped:
             self._carry(link, message)
         elif len(self.stopped[link]) < link.queue_frames:
@@ -276,12 +277,12 @@ class Network:
             self.stopped[link].append(message)
         else:
             link.dropped_out += 1
-            self._see("lost", parts)
+            self._see("lost", source, parts)
         return len(data)
 
-    def _see(self, what: str, parts: Sequence[bytes]) -> None:
+    def _see(self, what: str, source: Address, parts: Sequence[bytes]) -> None:
         for part in parts:
-            self.see(what, part)
+            self.see(what, source, part)
 
     def stop(self, link: Link) -> None:
         """The interface sends nothing more; what it is given waits."""
@@ -293,7 +294,7 @@ class Network:
             message.sock.sending -= message.cost
             message.sock.happened(select.EPOLLOUT)
             if purge:
-                self._see("lost", message.parts)
+                self._see("lost", message.source, message.parts)
             else:
                 self._carry(link, message)
 
@@ -303,11 +304,11 @@ class Network:
             if link.up:
                 self._arrive(link.space, parts, source, target)
             else:
-                self._see("lost", parts)
+                self._see("lost", source, parts)
             return
         path = self.paths.get((source.host, target.host))
         if path and message.sock.whole and len(parts[0]) + HEADERS > path.mtu:
-            self._see("lost", parts)
+            self._see("lost", source, parts)
             if path.tells:
                 self._tell_mtu(message, path.mtu)
             return
@@ -318,7 +319,7 @@ class Network:
         together: list[bytes] = []  # datagrams with one copy each, which take the same time
         for i, (part, delays) in enumerate(zip(parts, fates)):
             if not delays:
-                self.see("lost", part)
+                self.see("lost", source, part)
             if len(delays) == 1 and together and fates[i - 1] == delays:
                 together.append(part)
                 continue
@@ -342,18 +343,18 @@ class Network:
             if link.up and target.host in link.addresses and link in link.space.links.values():
                 self._arrive(link.space, parts, source, target)
                 return
-        self._see("lost", parts)
+        self._see("lost", source, parts)
 
     def _arrive(self, space: Space, parts: Sequence[bytes], source: Address, target: Address) -> None:
         sock = self.bound(space, target)
         if sock is None or (sock.peer and sock.peer != source):
-            self._see("lost", parts)
+            self._see("lost", source, parts)
             for each in self.sockets:
                 if each.peer == target and each.here.port == source.port:
                     each.failed(errno.ECONNREFUSED)
             return
         for part, taken in zip(parts, sock.arrived(parts, source)):
-            self.see("came" if taken else "full", part)
+            self.see("came" if taken else "full", source, part)
 
 
 def _same_prefix(first: bytes, second: bytes, bits: int) -> bool:

@@ -36,11 +36,11 @@ class File:
         """How many were taken, or -errno."""
         return -errno.EINVAL
 
-    def take(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
+    def take_message(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
         """A message of a socket, who has sent it, control messages, and whether it was cut; or -errno."""
         return -errno.ENOTSOCK
 
-    def put(self, data: bytes, name: bytes, control: bytes) -> int:
+    def put_message(self, data: bytes, name: bytes, control: bytes) -> int:
         """Send a message to somebody, with control messages; how much was taken, or -errno."""
         return -errno.ENOTSOCK
 

@@ -249,15 +249,15 @@ class Simulated:
         """An error after the first message is reported the next time."""
         found: list[tuple[bytes, bytes, bytes, bool]] = []
         for room in rooms:
-            message = self.table.files[fd].take(room) if fd in self.table.files else -errno.EBADF
-            if isinstance(message, int):
-                return found or message
-            found.append(message)
+            came = self.table.files[fd].take_message(room) if fd in self.table.files else -errno.EBADF
+            if isinstance(came, int):
+                return found or came
+            found.append(came)
         return found
 
     def sendmmsg(self, fd: int, messages: list[tuple[bytes, bytes, bytes]]) -> int:
-        for count, message in enumerate(messages):
-            answer = self.table.files[fd].put(*message) if fd in self.table.files else -errno.EBADF
+        for count, given in enumerate(messages):
+            answer = self.table.files[fd].put_message(*given) if fd in self.table.files else -errno.EBADF
             if answer < 0:
                 return count or answer
         return len(messages)
