@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock_net.vswitch.world.simulated.descriptors import File, refused
+from penstock_net.vswitch.world.simulated.descriptors import File, refused, said
 from penstock_net.vswitch.world.simulated.links import Link, Space
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ def read(name: bytes) -> Address:
 def parsed(address: tuple[str, int]) -> Address:
     """As Python's sockets have it."""
     return Address(ipaddress.IPv4Address(address[0]).packed, address[1])
-
-
-def said(level: int, kind: int, data: bytes) -> bytes:
-    """A control message."""
-    return struct.pack("=Qii", 16 + len(data), level, kind) + data + bytes(-len(data) % 8)
 
 
 class Datagrams(File):

@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,11 @@ FIRST = 1 << 20  # the number of the first; those of the real kernel, such as me
 def refused(number: int) -> OSError:
     """What a call that failed raises."""
     return OSError(number, os.strerror(number))
+
+
+def said(level: int, kind: int, data: bytes) -> bytes:
+    """A control message."""
+    return struct.pack("=Qii", 16 + len(data), level, kind) + data + bytes(-len(data) % 8)
 
 
 class File:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.world.simulated.datagrams import IP_MTU, Datagrams, parsed
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
-from penstock_net.vswitch.world.simulated.links import Packets
+from penstock_net.vswitch.world.simulated.links import SOL_PACKET, Packets
 from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
 from penstock_net.vswitch.world.simulated.streams import Listening, Stream, joined, rights_of
 
@@ -130,6 +130,8 @@ class Socket:
             self.file.room = max(2 * value, LEAST_ROOM)
         elif isinstance(self.file, Datagrams):
             self.file.option(level, option, value)
+        elif isinstance(self.file, Packets) and level == SOL_PACKET:
+            self.file.option(option, value)
         elif option == SO_ATTACH_FILTER and level == socket.SOL_SOCKET and isinstance(self.file, Route):
             self.file.attach_filter(value)
 
