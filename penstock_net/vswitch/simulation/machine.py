@@ -166,6 +166,7 @@ class Machine:
         if self.edge:
             self.record.bound_ns = EDGE_BOUND_NS
         self.places = Places(self, settings.get("netns", {}))
+        self.unheard = 0  # frames that came by a cable while no socket was at its interface
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
         self.lives: Counter[str] = Counter()
@@ -196,6 +197,8 @@ class Machine:
         self.places.begin()
         for name in self.layout.ports:
             self.record.disturb(self.layout.number(name), "not there")
+        for name in self.layout.cables:
+            self.plug(name)
         ready: list[bool] = []
 
         def serve() -> None:
@@ -206,7 +209,7 @@ class Machine:
         self.pid = self.task.pid
         self.wait(START_NS, lambda: bool(ready), "the switch does not start")
         for name in self.layout.base:
-            if name in self.layout.taps:
+            if name not in self.layout.apps:
                 self.record.calm(self.layout.number(name), "not there")
 
     def __exit__(self, *error: object) -> None:
@@ -285,13 +288,17 @@ class Machine:
     def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
         """Frames of a program at a TAP, as far as the kernel takes them."""
         link = self.link(name)
-        if link is None or not link.up or link.tap is None:
+        if link is None or not link.up or not (link.tap or link.cable):
             return
         for _ in range(count):
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
             self.record.accepted(*found)
+            if link.cable:
+                self.unheard += not link.sockets
+                link.receive(found[1])
+                continue
             self._resolve(link, found[1])
             link.transmit(found[1])
 
@@ -309,6 +316,21 @@ class Machine:
             self.record.ignore(data, at, "not to its IP address")
         else:
             self.record.arrived(data, at)
+
+    def plug(self, name: str) -> None:
+        """The interface of a port on an existing one is there, and up."""
+        device = self.layout.device(name)
+        if self.home.named(device) is None:
+            link = self.home.make(device)
+            link.is_wired, link.cable = True, lambda data: self._at_cable(name, data)
+            link.set_up(True)
+
+    def _at_cable(self, name: str, data: bytes) -> None:
+        """A frame has left by an interface; a switch that does not know the program's address sends it to all."""
+        if frames.mac_of(data) in (frames.SENDER, frames.EVERYBODY):
+            self.record.arrived(data, self.layout.number(name))
+        else:
+            self.record.ignore(data, self.layout.number(name), "not to its Ethernet address")
 
     def _is_behind(self, name: str, target: bytes) -> bool:
         """Whether an address is of a prefix of a port: the program at its TAP stands for all that is behind it."""
@@ -410,6 +432,7 @@ class Machine:
         found: Counter[str] = Counter()
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
+        found["at interfaces without a socket"] = self.unheard
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
         return found
 

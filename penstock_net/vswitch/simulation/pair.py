@@ -16,7 +16,8 @@ from penstock_net.vswitch.world.simulated.datagrams import HEADERS
 from penstock_net.vswitch.world.simulated.links import Link
 
 SIDES, LINK, UPLINK = ("near", "far"), "overlay", "eth0"
-PORTS = {"near": (("a", "b"), ("t",)), "far": (("c", "d"), ("u",))}  # applications and TAPs
+# Applications, TAPs, and ports on existing interfaces.
+PORTS = {"near": (("a", "b"), ("t",), ("p",)), "far": (("c", "d"), ("u",), ("q",))}
 HOSTS = {"near": "192.0.2.1", "far": "192.0.2.2"}
 UDP_PORT = 7000
 LOOK_NS = 50 * MS
@@ -34,9 +35,11 @@ def layouts(secret: str = "") -> dict[str, Layout]:
         tables[name] = {"name": name, "addresses": [f"10.0.0.{i + 1}"]}
         if any(name in PORTS[side][1] for side in SIDES):
             tables[name] |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+        if any(name in PORTS[side][2] for side in SIDES):
+            tables[name] |= {"kind": "packet", "device": f"eth-{name}", "super_frames": False, "queues": QUEUES}
     found = {}
     for side, other in (SIDES, SIDES[::-1]):
-        apps, taps = PORTS[side]
+        apps, taps, cables = PORTS[side]
         behind = [address for group in PORTS[other] for name in group for address in tables[name]["addresses"]]
         ends = {"local": f"{HOSTS[side]}:{UDP_PORT}", "peer": f"{HOSTS[other]}:{UDP_PORT}"}
         link: dict[str, Any] = {
@@ -48,7 +51,9 @@ def layouts(secret: str = "") -> dict[str, Layout]:
             "secret": secret,
             "queues": 4 * QUEUES,
         }
-        found[side] = Layout(apps, taps, (*apps, *taps), {**tables, LINK: link}, {}, links=(LINK,), known=(*names, LINK))
+        found[side] = Layout(
+            apps, taps, (*apps, *taps, *cables), {**tables, LINK: link}, {}, cables=cables, links=(LINK,), known=(*names, LINK)
+        )
     return found
 
 

@@ -23,7 +23,7 @@ from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
 SEARCH_NS = 8000 * MS  # after which the longest datagram is found, also if the path has become wider
 PATHS = (1460, 1400, 1300, 1230, 1000, 600)  # MTUs
 ALL = tuple(name for side in SIDES for group in PORTS[side] for name in group)
-APPS, TAPS = (tuple(name for side in SIDES for name in PORTS[side][i]) for i in range(2))
+APPS, TAPS, CABLES = (tuple(name for side in SIDES for name in PORTS[side][i]) for i in range(3))
 
 
 # ---- Steps of the network ----
@@ -119,7 +119,7 @@ def draw_steps(draw: random.Random, until: int) -> list[Step]:
 
 def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
     """Something is done, and often undone after a while."""
-    app, tap, side = draw.choice(APPS), draw.choice(TAPS), draw.choice(SIDES)
+    app, tap, side, cable = draw.choice(APPS), draw.choice(TAPS), draw.choice(SIDES), draw.choice(CABLES)
     later = at + draw.choice((draw.randrange(2 * MS), draw.randrange(60 * MS)))
     shares = (draw.choice((0.0, 0.02, 0.3)), draw.choice((0.0, 0.1)), draw.choice((0.0, 0.05)), draw.choice((0, 5 * MS)))
     network = [
@@ -141,6 +141,9 @@ def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
         [Step(at, "down", tap), Step(later, "up", tap)],
         [Step(at, "delete", tap), Step(later, "reload", side, (False,))],
         [Step(at, "new mac", tap)],
+        [Step(at, "down", cable), Step(later, "up", cable)],
+        [Step(at, "delete", cable), Step(later, "plug", cable)],
+        [Step(at, "delete", cable), Step(later, "plug", cable), Step(later + draw.randrange(SETTLE_NS), "down", cable)],
         [Step(at, "set", side, ("mode", draw.choice(("backdraft", "dpfq"))))],
         [Step(at, "show", side, (draw.choice(known.SHOWN),))],
     ]

@@ -206,7 +206,8 @@ def made_good(machine: Machine) -> None:
     known.reload(machine, "", False)
     _answered(machine)
     for name in machine.layout.base:
-        if name in machine.layout.taps:
+        if name not in machine.layout.apps:
+            known.plug(machine, name)
             known.up(machine, name)
         elif name in machine.apps and machine.apps[name].half:
             machine.end_app(name, killed=True)
@@ -243,6 +244,8 @@ def left(machine: Machine, before: dict[str, int]) -> None:
         link = machine.link(name)
         if name not in machine.layout.base and (name in states or link):
             raise Broken(f"port {name} was removed, and is there")
+        if name in machine.layout.cables and states.get(name) != UP:
+            raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
         if name in machine.layout.base and name in machine.layout.taps:
             if states.get(name) != UP or link is None:
                 raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")

@@ -328,6 +328,8 @@ class Packets(File):
 
     def ended(self) -> None:
         self.unbind()
+        if self.keeps:
+            self.keeps.purged += len(self.frames)
 
 
 class Space:
@@ -348,7 +350,7 @@ class Space:
         self.lost_in_classes = 0  # frames that were in a class when it was removed
         self.number = self.keepers = 0  # the former tells it from all others; how many keep it
         self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
-        self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
+        self.purged = 0  # frames in rings of interfaces, and in packet sockets, that are gone: nobody counts them
         self.make("lo").mtu = 65536
 
     def named(self, name: str) -> Link | None:
