@@ -24,7 +24,8 @@ SETTINGS = {
 }
 STARTS = [Step(0, "start", name) for name in "abcd"]
 GROWING = [Step(3 * MS, "send", "a", ("c", 1, 100 + 50 * i)) for i in range(20)]  # each longer: no runs of equal length
-SENT = [Step(5 * MS, "send", name, (target, 40, 1400)) for name, target in ("ac", "bu", "ta", "da", "ub", "ct")]
+PAIRS = ("ac", "bu", "ta", "da", "ub", "ct", "pq", "qa", "cp")
+SENT = [Step(5 * MS, "send", name, (target, 40, 1400)) for name, target in PAIRS]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -71,6 +72,43 @@ def test_a_slow_receiver_pauses_only_its_senders_behind_the_other_switch():
     found = simulate_pair(3, steps=sorted([*STARTS, *slow, *sent], key=lambda step: step.at), settings=SETTINGS)
     assert not found.failure, found
     assert found.sent == found.came
+
+
+# ---- Ports on existing interfaces ----
+
+
+def test_frames_that_wait_for_an_interface_are_parked():
+    """The interface of a packet port is down: what its port holds for it was missing between two places that count."""
+    steps = [
+        *STARTS,
+        Step(3 * MS, "down", "p"),
+        Step(5 * MS, "send", "q", ("p", 10, 1400)),
+        Step(12 * MS, "show", "near", ("balance",)),
+    ]
+    found = simulate_pair(10, steps=steps, settings=SETTINGS)
+    assert not found.failure, found
+    found = simulate_pair(10, steps=[*steps, Step(14 * MS, "up", "p")], settings=SETTINGS)
+    assert not found.failure, found
+    assert found.came == found.sent
+
+
+def test_the_interface_of_a_port_is_deleted_and_made_again():
+    steps = [Step(4 * MS, "delete", "p"), Step(40 * MS, "plug", "p"), Step(80 * MS, "send", "p", ("c", 10, 700))]
+    steps = [*STARTS, *steps, Step(80 * MS, "send", "a", ("p", 10, 700)), Step(5 * MS, "send", "a", ("p", 5, 60))]
+    found = simulate_pair(2, steps=sorted(steps, key=lambda step: step.at), settings=SETTINGS)
+    assert not found.failure, found
+    assert sum(found.lost.values()) == found.sent - found.came == 5
+
+
+def test_an_interface_goes_down_just_after_it_came_up():
+    steps = [
+        Step(1 * MS, "down", "u"),
+        Step(2 * MS, "up", "u"),
+        Step(18 * MS, "down", "u"),
+        Step(25 * MS, "send", "d", ("u", 10, 1400)),
+    ]
+    found = simulate_pair(344, steps=[*STARTS, *steps], settings=SETTINGS)
+    assert not found.failure, found
 
 
 # ---- Mistakes ----

@@ -87,7 +87,12 @@ def down(machine: Machine, name: str) -> None:
 def up(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         link.set_up(True)
-        _later(machine, lambda: machine.record.calm(machine.layout.number(name), "down"))
+
+        def seen() -> None:
+            if link.up:  # still, or again
+                machine.record.calm(machine.layout.number(name), "down")
+
+        _later(machine, seen)
 
 
 def delete(machine: Machine, name: str) -> None:
