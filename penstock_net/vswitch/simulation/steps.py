@@ -105,7 +105,12 @@ def plug(machine: Machine, name: str) -> None:
     """The interface at a cable is there again."""
     if name in machine.layout.cables:
         machine.plug(name)
-        _later(machine, lambda: machine.record.calm(machine.layout.number(name), "deleted"))
+
+        def seen() -> None:
+            if machine.link(name):  # still, or again
+                machine.record.calm(machine.layout.number(name), "deleted")
+
+        _later(machine, seen)
 
 
 def new_mac(machine: Machine, name: str) -> None:
