@@ -1,9 +1,12 @@
 """`penstock vswitch simulate`: the whole switch in a simulated world."""
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from penstock_net.errors import SpecError
 
 
 def simulate(
@@ -16,6 +19,7 @@ def simulate(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="SPEC.toml", help="Try these ports and settings; the report is per port.")
     ] = None,
+    pair: Annotated[bool, typer.Option("--pair", help="Two switches, and an overlay between them over a bad network.")] = False,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="The last events, as text: of the last seed that runs."),
@@ -31,22 +35,25 @@ def simulate(
         penstock vswitch simulate --seed 7 --for 1s
     """
     from penstock_net.vswitch.simulation import run
+    from penstock_net.vswitch.simulation.pair_run import simulate_pair
     from penstock_net.vswitch.simulation.report import lines_of
 
+    if pair and config:
+        raise SpecError("are two runs of different kinds", path="--pair, --config", remedy="leave one of them out")
     content, tried = None if config is None else read_spec(config), []
+    once = simulate_pair if pair else functools.partial(run.simulate, content=content)
     for number in range(seed, seed + count):
-        found = run.simulate(number, duration, content=content, trace=trace, pcap=pcap)
+        found = once(number, duration, trace=trace, pcap=pcap)
         if found.failure and shorten:
-            found = run.shorten(found, content=content)
+            found = run.shorten(found, again=once)
             if trace or pcap:
-                same: dict[str, Any] = {"steps": found.steps, "settings": found.settings, "content": content}
-                run.simulate(number, **same, trace=trace, pcap=pcap)
+                once(number, steps=found.steps, settings=found.settings, trace=trace, pcap=pcap)
         lost = ", ".join(f"{frames:,} {reason}" for reason, frames in found.lost.items()) or "none"
         typer.echo(f"{found}" if found.failure else f"{found}: {found.came:,} of {found.sent:,} frames came; others: {lost}")
         if found.failure:
             if not (trace and pcap):
                 command = f"penstock vswitch simulate --seed {number} --for {duration}{' --shorten' if shorten else ''}"
-                command += f" --config {config}" if config else ""
+                command += f" --config {config}" if config else " --pair" if pair else ""
                 typer.echo(f"  what led to it: {command} --trace FILE --pcap FILE")
             raise typer.Exit(1)
         tried.append(found)

@@ -12,6 +12,7 @@ import cython
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import open_absent
+from penstock_net.vswitch.ports.mmsg import waiting_frames
 from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
@@ -545,6 +546,7 @@ class PortDriver:
             "kind": self.kernel.kind,
             **self.counters(),
             "why": self.why,
+            "waiting_out": waiting_frames(self.kernel),
             "taken_in": driver.put,
             "taken_out": signed_of(load64(returned_at(driver, driver.queues))),
             "of_the_link": driver.of_the_link,

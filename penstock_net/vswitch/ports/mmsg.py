@@ -200,6 +200,15 @@ def set_mail(handle, numbers, waiting):
     memcpy(mail.waiting, PyBytes_AS_STRING(waiting), mail.end)
 
 
+def waiting_frames(handle):
+    """Frames that a port has taken, and the kernel has not yet; 0: it is no port of this module."""
+    port = pointer_to(handle)
+    if port.flush != mail_flush:
+        return 0
+    mail = mail_of(port)
+    return mail.count - mail.first
+
+
 def give_up_mail(handle):
     """Count the frames that the kernel has not taken by the end as lost."""
     mail = mail_of(pointer_to(handle))

@@ -10,7 +10,8 @@ HEADERS = 42  # Ethernet, IPv4, UDP
 MARK = struct.Struct("!HHHHHIHI")
 FRAME = struct.Struct("!HHHHHI")
 HEADER = struct.Struct("!12sHBBHHHBBH4s4sHHHH")
-MACS = b"\2" * 6 + b"\4" * 6
+SENDER, EVERYBODY = b"\4" * 6, b"\xff" * 6
+MACS = b"\2" * 6 + SENDER
 LEAST = HEADERS + MARK.size
 PORT = 1000  # of UDP, of the first flow
 
@@ -49,6 +50,12 @@ def packed(address: str) -> bytes:
 
 def _check(frame: Frame) -> int:
     return zlib.crc32(FRAME.pack(*frame.flow, frame.number))
+
+
+def marked(data: bytes) -> Frame:
+    """What a frame is, of which there are only the first bytes."""
+    *flow, number, _, _ = MARK.unpack_from(data, HEADERS)
+    return Frame(Flow(*flow), number)
 
 
 def read(data: bytes) -> Frame | None:

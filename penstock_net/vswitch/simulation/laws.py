@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.simulation import frames
@@ -36,6 +36,9 @@ class Record:
         self.may_pause_all = False  # who does not read pauses also those who send to others
         self.sent_by: Counter[int] = Counter()  # frames, by number of the port
         self.came_to: Counter[int] = Counter()
+        # Ports at which nothing may be wrong, or a frame of a flow may be late; and what a frame's place in its flow is.
+        self.needs: Callable[[Flow], Sequence[int]] = lambda flow: (flow.source, flow.target)
+        self.place: Callable[[Frame], int] = lambda frame: frame.number
         self.failure = ""  # the first that was seen where nobody could be told
 
     # ---- What happens ----
@@ -66,10 +69,10 @@ class Record:
             self.fail(f"{self.text(frame)} came to {self.names[at]}")
         elif self._since(frame) is None:
             self.fail(f"{self.text(frame)} came twice")
-        elif self.last.get(frame.flow, -1) >= frame.number:
+        elif self.last.get(frame.flow, -1) >= self.place(frame):
             self.fail(f"{self.text(frame)} came after number {self.last[frame.flow]}")
         else:
-            self.last[frame.flow] = frame.number
+            self.last[frame.flow] = self.place(frame)
             self._done(frame)
             self.came += 1
             self.came_to[at] += 1
@@ -134,7 +137,7 @@ class Record:
         for frame, since in self.under_way.items():
             if since > late:
                 break
-            fine = self.is_fine(frame.flow.source, since) and self.is_fine(frame.flow.target, since)
+            fine = all(self.is_fine(at, since) for at in self.needs(frame.flow))
             if fine and not self.may_pause_all:
                 raise Broken(f"{self.text(frame)} has not come in {self.bound_ns // MS} ms, with nothing wrong at either port")
             excused.append(frame)

@@ -29,20 +29,23 @@ class Layout:
     others: Mapping[str, str]  # another address of each port
     settings: dict[str, Any] | None = None  # those of [switch]; None: they are drawn
     stand_ins: list[str] = field(default_factory=list)  # what is simulated otherwise than it was given
+    cables: tuple[str, ...] = ()  # ports on existing interfaces, with a program at the other end of the cable
+    links: tuple[str, ...] = ()  # ports to other switches
+    known: tuple[str, ...] = ()  # ports that are numbered, also those of other switches; none: those of this one
     numbers: dict[str, int] = field(init=False)  # of the ports
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", {name: i for i, name in enumerate(self.ports)})
+        object.__setattr__(self, "numbers", {name: i for i, name in enumerate(self.known or self.ports)})
 
     @property
     def ports(self) -> tuple[str, ...]:
-        return (*self.apps, *self.taps)
+        return (*self.apps, *self.taps, *self.cables)
 
     def number(self, name: str) -> int:
         return self.numbers[name]
 
     def device(self, name: str) -> str:
-        """The interface of a TAP."""
+        """The interface of a port."""
         return str(self.tables[name].get("device", ""))
 
     def usual(self, name: str) -> list[str]:

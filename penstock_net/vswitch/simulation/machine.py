@@ -31,7 +31,6 @@ from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
-SOCKET = "/simulated/switch.sock"
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
 EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
@@ -74,7 +73,7 @@ class App:
         record, at = self.machine.record, self.machine.layout.number(self.name)
         while self.port is None:
             try:
-                self.port = connect(self.name, SOCKET, **SHAPE)
+                self.port = connect(self.name, self.machine.socket, **SHAPE)
             except PenstockError:
                 if self.over:
                     return
@@ -141,13 +140,25 @@ class App:
 class Machine:
     """All of it. `run` what happens there in `with`."""
 
-    def __init__(self, seed: int, settings: dict[str, Any], layout: Layout = USUAL) -> None:
+    def __init__(
+        self,
+        seed: int,
+        settings: dict[str, Any],
+        layout: Layout = USUAL,
+        *,
+        beside: "Machine | None" = None,
+        name: str = "switch",
+    ) -> None:
+        """beside: another machine of the same world, whose record has the frames of both."""
         kinds()  # their modules take what they need of the real world
         log.disabled = True
-        self.world = Simulated(seed)
+        self.world: Simulated = beside.world if beside else Simulated(seed)
         self.world.tasks.most_waits = MOST_WAITS
         self.layout = layout
-        self.record = Record(lambda: self.world.now, list(layout.ports))
+        self.record: Record = beside.record if beside else Record(lambda: self.world.now, list(layout.numbers))
+        self.name, self.socket = name, f"/simulated/{name}.sock"
+        spaces = self.world.spaces
+        self.home = spaces.keep(spaces.make()) if beside else spaces.first  # the namespace of its switch
         self.record.may_pause_all = not layout.pauses_queues
         self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
         self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
@@ -155,6 +166,7 @@ class Machine:
         if self.edge:
             self.record.bound_ns = EDGE_BOUND_NS
         self.places = Places(self, settings.get("netns", {}))
+        self.unheard = 0  # frames that came by a cable while no socket was at its interface
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
         self.lives: Counter[str] = Counter()
@@ -175,24 +187,30 @@ class Machine:
         self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
         gc.collect()
         gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the switch; the world is in use."""
         for name in self.layout.taps:
             self.programs[self.layout.device(name)] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
         self.places.begin()
         for name in self.layout.ports:
             self.record.disturb(self.layout.number(name), "not there")
+        for name in self.layout.cables:
+            self.plug(name)
         ready: list[bool] = []
 
         def serve() -> None:
             self.daemon = Daemon(self.specification())
             self.daemon.serve(lambda: ready.append(True))
 
-        self.task = self.world.tasks.process("switch", serve)
+        self.task = self.world.tasks.process(self.name, serve, self.home)
         self.pid = self.task.pid
         self.wait(START_NS, lambda: bool(ready), "the switch does not start")
         for name in self.layout.base:
-            if name in self.layout.taps:
+            if name not in self.layout.apps:
                 self.record.calm(self.layout.number(name), "not there")
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._abandon()
@@ -223,8 +241,8 @@ class Machine:
 
     def specification(self) -> dict[str, Any]:
         return {
-            "switch": {"socket": SOCKET, **self.settings},
-            "port": [self.table_of(name) for name in (*self.layout.base, *self.extra)],
+            "switch": {"socket": self.socket, **self.settings},
+            "port": [self.table_of(name) for name in (*self.layout.base, *self.extra, *self.layout.links)],
         }
 
     def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
@@ -270,13 +288,17 @@ class Machine:
     def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
         """Frames of a program at a TAP, as far as the kernel takes them."""
         link = self.link(name)
-        if link is None or not link.up or link.tap is None:
+        if link is None or not link.up or not (link.tap or link.cable):
             return
         for _ in range(count):
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
             self.record.accepted(*found)
+            if link.cable:
+                self.unheard += not link.sockets
+                link.receive(found[1])
+                continue
             self._resolve(link, found[1])
             link.transmit(found[1])
 
@@ -294,6 +316,21 @@ class Machine:
             self.record.ignore(data, at, "not to its IP address")
         else:
             self.record.arrived(data, at)
+
+    def plug(self, name: str) -> None:
+        """The interface of a port on an existing one is there, and up."""
+        device = self.layout.device(name)
+        if self.home.named(device) is None:
+            link = self.home.make(device)
+            link.is_wired, link.cable = True, lambda data: self._at_cable(name, data)
+            link.set_up(True)
+
+    def _at_cable(self, name: str, data: bytes) -> None:
+        """A frame has left by an interface; a switch that does not know the program's address sends it to all."""
+        if frames.mac_of(data) in (frames.SENDER, frames.EVERYBODY):
+            self.record.arrived(data, self.layout.number(name))
+        else:
+            self.record.ignore(data, self.layout.number(name), "not to its Ethernet address")
 
     def _is_behind(self, name: str, target: bytes) -> bool:
         """Whether an address is of a prefix of a port: the program at its TAP stands for all that is behind it."""
@@ -326,7 +363,7 @@ class Machine:
 
         def run() -> None:
             try:
-                answer: Any = protocol.ask(SOCKET, message)
+                answer: Any = protocol.ask(self.socket, message)
             except PenstockError as error:
                 answer = str(error)
             self.record.note("answer", message, answer if isinstance(answer, str) else sorted(answer))
@@ -366,6 +403,14 @@ class Machine:
 
     def counted(self) -> Counter[str]:
         """Frames that have not come, by what counts them: the switch, as lost, refused or parked, or this machine."""
+        found = self.counted_by_switch()
+        found.update(self.counted_by_kernel())
+        missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found.update(self.places.in_classes(missing - found.total()))
+        return found
+
+    def counted_by_switch(self) -> Counter[str]:
+        """Frames that the switch has lost, refused or parked."""
 
         def look(switch: Any) -> Counter[str]:
             found = balance(switch)
@@ -379,12 +424,16 @@ class Machine:
             return counts
 
         found: Counter[str] = self.call(look)
+        return found
+
+    def counted_by_kernel(self) -> Counter[str]:
+        """Frames in rings of interfaces, and in those of interfaces that are gone."""
         spaces = self.world.spaces
+        found: Counter[str] = Counter()
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
+        found["at interfaces without a socket"] = self.unheard
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
-        missing = self.record.sent - self.record.came - self.record.ignored.total()
-        found.update(self.places.in_classes(missing - found.total()))
         return found
 
     def look_at_pauses(self) -> None:

@@ -31,7 +31,7 @@ class Places:
 
     def begin(self) -> None:
         """Make them, before the switch starts."""
-        self._inhabit(self.machine.world.spaces.first)
+        self._inhabit(self.machine.home)
         for place in sorted({*self.where.values()}):
             self.make(place)
         if self.where:
@@ -75,7 +75,7 @@ class Places:
 
     def of(self, port: str) -> Space | None:
         """Where the interface of a port should be; None: there is no such place now."""
-        return self.there(self.where[port]) if port in self.where else self.machine.world.spaces.first
+        return self.there(self.where[port]) if port in self.where else self.machine.home
 
     def moved(self, port: str) -> Link | None:
         """The interface of a port, if somebody has moved it to another namespace."""
@@ -112,7 +112,7 @@ class Places:
         """Broken: a namespace lives that only the switch keeps, or it is in one of a process that it was not told of."""
         spaces, now = self.machine.world.spaces, self.machine.world.now
         processes = self.machine.world.tasks.processes.values()
-        owned = [spaces.first, *spaces.names.values(), *(each.space for each in processes if not each.ended_)]
+        owned = [spaces.first, self.machine.home, *spaces.names.values(), *(each.space for each in processes if not each.ended_)]
         for space in [each for each in spaces.living if each not in owned]:
             since = self.lost_at.setdefault(space, now)
             if now - since > KEPT_NS[self.slow]:

@@ -6,7 +6,7 @@ shorten(found)           # fewer steps that break a law
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,17 +108,20 @@ def simulate(
     )
 
 
-def shorten(found: Found, most: int = 200, content: Mapping[str, Any] | None = None) -> Found:
-    """A run with fewer steps that breaks a law, perhaps another one, by delta debugging in at most so many runs."""
+def shorten(found: Found, most: int = 200, again: Callable[..., Found] = simulate) -> Found:
+    """A run with fewer steps that breaks a law, perhaps another one, by delta debugging in at most so many runs.
+
+    again  what was run: it takes the seed, `steps` and `settings`
+    """
     best, size, runs = found, max(1, len(found.steps) // 2), 0
     while size and runs < most:
         at = 0
         while at < len(best.steps) and runs < most:
             fewer = best.steps[:at] + best.steps[at + size :]
-            again = simulate(found.seed, steps=fewer, settings=found.settings, content=content)
+            tried = again(found.seed, steps=fewer, settings=found.settings)
             runs += 1
-            if again.failure:
-                best = again
+            if tried.failure:
+                best = tried
             else:
                 at += size
         size //= 2
@@ -138,13 +141,13 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
         record.note(*step)
         known.do(machine, step)
         _check(machine, step.what != "send")
-    _quiet(machine)
+    made_good(machine)
     _probe(machine)
     counts = machine.counted()
     record.account(counts)
     machine.look_at_ports()
-    _left(machine, before)
-    _end(machine)
+    left(machine, before)
+    end(machine)
     return {reason: number for reason, number in counts.items() if number}
 
 
@@ -189,7 +192,7 @@ def _answered(machine: Machine) -> None:
     machine.wait(END_NS, lambda: not machine.open_requests, "a request has no answer")
 
 
-def _quiet(machine: Machine) -> None:
+def made_good(machine: Machine) -> None:
     """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
     _answered(machine)
     namespaces.mend(machine)
@@ -203,7 +206,8 @@ def _quiet(machine: Machine) -> None:
     known.reload(machine, "", False)
     _answered(machine)
     for name in machine.layout.base:
-        if name in machine.layout.taps:
+        if name not in machine.layout.apps:
+            known.plug(machine, name)
             known.up(machine, name)
         elif name in machine.apps and machine.apps[name].half:
             machine.end_app(name, killed=True)
@@ -229,7 +233,7 @@ def _probe(machine: Machine) -> None:
             raise Broken(f"application {app.name} cannot send what it wants to: {len(app.wanted)} frames")
 
 
-def _left(machine: Machine, before: dict[str, int]) -> None:
+def left(machine: Machine, before: dict[str, int]) -> None:
     """What is there when all applications have ended is what was there before the first: descriptors, memory, addresses."""
     for name in machine.layout.apps:
         machine.end_app(name, killed=False)
@@ -240,6 +244,8 @@ def _left(machine: Machine, before: dict[str, int]) -> None:
         link = machine.link(name)
         if name not in machine.layout.base and (name in states or link):
             raise Broken(f"port {name} was removed, and is there")
+        if name in machine.layout.cables and states.get(name) != UP:
+            raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
         if name in machine.layout.base and name in machine.layout.taps:
             if states.get(name) != UP or link is None:
                 raise Broken(f"port {name} is {states.get(name)} when nothing is wrong with it")
@@ -254,12 +260,13 @@ def _left(machine: Machine, before: dict[str, int]) -> None:
         raise Broken(f"the switch has other descriptors than before: { {key: n for key, n in changed.items() if n} }")
 
 
-def _end(machine: Machine) -> None:
+def end(machine: Machine) -> None:
     """The switch stops, and leaves nothing."""
     machine.ask({"down": True})
     machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
     _answered(machine)
     owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
     taps = [name for name in machine.layout.taps if machine.link(name)]
-    if owned or taps or machine.world.paths:
-        raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {list(machine.world.paths)}")
+    paths = [path for path in machine.world.paths if path.startswith(machine.socket)]
+    if owned or taps or paths:
+        raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {paths}")

@@ -27,7 +27,7 @@ def send(machine: Machine, name: str, target: str, count: int, size: int) -> Non
     if name in machine.apps:
         machine.apps[name].wanted.extend([(target, size)] * count)
         machine.apps[name].told()
-    elif name in machine.layout.taps:
+    elif name in (*machine.layout.taps, *machine.layout.cables):
         machine.program_sends(name, target, machine.layout.number(target), count, size)
 
 
@@ -87,13 +87,30 @@ def down(machine: Machine, name: str) -> None:
 def up(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         link.set_up(True)
-        _later(machine, lambda: machine.record.calm(machine.layout.number(name), "down"))
+
+        def seen() -> None:
+            if link.up:  # still, or again
+                machine.record.calm(machine.layout.number(name), "down")
+
+        _later(machine, seen)
 
 
 def delete(machine: Machine, name: str) -> None:
     if link := machine.link(name):
         machine.record.disturb(machine.layout.number(name), "deleted")
         link.space.delete(link)
+
+
+def plug(machine: Machine, name: str) -> None:
+    """The interface at a cable is there again."""
+    if name in machine.layout.cables:
+        machine.plug(name)
+
+        def seen() -> None:
+            if machine.link(name):  # still, or again
+                machine.record.calm(machine.layout.number(name), "deleted")
+
+        _later(machine, seen)
 
 
 def new_mac(machine: Machine, name: str) -> None:
@@ -217,6 +234,7 @@ DO: dict[str, Callable[..., None]] = {
     "down": down,
     "up": up,
     "delete": delete,
+    "plug": plug,
     "new mac": new_mac,
     "unseen": unseen,
     "set": set_,

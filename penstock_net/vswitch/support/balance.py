@@ -18,12 +18,14 @@ def balance(switch: Any) -> dict[str, Any]:
     rows = [{**row, **left} for row, left in zip(ports, switch.left())]
     sums = {kind: losses.total(switch.ledger.rows(), kind) for kind in losses.KINDS}
     gone = switch.totals.values()
+    waiting = sum((row.get("device") or {}).get("waiting_out", 0) for row in rows)  # in the port, for the kernel to take
     taken = sum(row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"] for row in rows)
     return {
         "in": taken + sum(row["received_frames"] + row["dropped_frames"] + row["lost_frames"] for row in gone),
         "out": sum(row["sent_frames"] - row["not_taken_frames"] for row in rows)
+        - waiting
         + sum(row["sent_frames"] - row["not_delivered_frames"] for row in gone),
-        "parked": sum(row["waiting_frames"] + row["not_taken_frames"] for row in rows),
+        "parked": sum(row["waiting_frames"] + row["not_taken_frames"] for row in rows) + waiting,
         **sums,
         "unaccounted": unaccounted(rows, gone),
     }
@@ -54,7 +56,7 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
             found[f"{port}: as they came in"] += device["frames_in"] - here
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
         copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
-        copies -= device["frames_out"] + device["errors_out"]
+        copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"]
         spare += device["too_long"]  # of both ways
     if not 0 <= copies <= spare:
         found["as they went out"] = copies

@@ -44,6 +44,15 @@ class Calls(Protocol):
     def recv(self, fd: int, room: int) -> bytes | int:
         """From the peer of a connected socket, without waiting; a message that is longer than `room` is cut."""
 
+    def recvmmsg(self, fd: int, rooms: list[int]) -> list[tuple[bytes, bytes, bytes, bool]] | int:
+        """Messages that have come, at most one for each room: bytes, who has sent it, control messages, whether it was cut."""
+
+    def sendmmsg(self, fd: int, messages: list[tuple[bytes, bytes, bytes]]) -> int:
+        """Send messages (bytes, to whom, control messages), without waiting: how many were taken, or the error of the first."""
+
+    def path_mtu_now(self, fd: int, peer: bytes) -> int:
+        """The MTU to a peer, as it is known to this machine, on a socket that is connected to the peer for it; 0: it is not."""
+
     def ioctl(self, fd: int, number: int, place: int) -> int:
         """A request to a device; `place` is the address of its argument, or the argument if that is a number."""
 

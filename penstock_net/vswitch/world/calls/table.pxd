@@ -28,7 +28,7 @@ cdef extern from "sys/socket.h" nogil:
     struct mmsghdr:
         msghdr msg_hdr
         unsigned int msg_len
-    enum: MSG_DONTWAIT, MSG_NOSIGNAL
+    enum: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_TRUNC, MSG_CTRUNC
 
 cdef extern from "Python.h":
     object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
@@ -94,6 +94,23 @@ cdef inline size_t vector_bytes(iovec* vectors, int i) noexcept: return vectors[
 cdef inline object bytes_at_place(const void* source, size_t n): return PyBytes_FromStringAndSize(<const char*>source, n)
 cdef inline void put_bytes(void* to, bytes data, size_t n) noexcept: memcpy(to, PyBytes_AS_STRING(data), n)
 cdef inline void fill_vector(iovec* vectors, int i, bytes data, size_t n) noexcept: put_bytes(vectors[i].iov_base, data, n)
+cdef inline msghdr* message_at(mmsghdr* messages, int i) noexcept: return &messages[i].msg_hdr
+cdef inline void set_length(mmsghdr* messages, int i, size_t n) noexcept: messages[i].msg_len = <unsigned int>n
+cdef inline bytes name_of(msghdr* message): return bytes_at_place(message.msg_name, message.msg_namelen) if message.msg_name else b""
+cdef inline bytes control_of(msghdr* message): return bytes_at_place(message.msg_control, message.msg_controllen) if message.msg_control else b""
+cdef inline object peer_at(sockaddr_storage* peer, unsigned int size): return bytes_at_place(peer, size)
+cdef inline void fill_name(msghdr* message, bytes name) noexcept:
+    if message.msg_name:
+        put_bytes(message.msg_name, name, min(<size_t>message.msg_namelen, <size_t>len(name)))
+    message.msg_namelen = <socklen_t>len(name)
+cdef inline void fill_control(msghdr* message, bytes control) noexcept:
+    if <size_t>len(control) > message.msg_controllen:
+        message.msg_flags |= MSG_CTRUNC
+        control = b""
+    put_bytes(message.msg_control, control, len(control))
+    message.msg_controllen = len(control)
+cdef bytes vectors_bytes(iovec* vectors, size_t count)
+cdef size_t fill_vectors(iovec* vectors, size_t count, bytes data) noexcept
 cdef void failed(object error) noexcept
 cdef ssize_t answered(object answer) noexcept
 cdef int64_t simulated_now_ns() noexcept with gil
@@ -104,7 +121,8 @@ cdef ssize_t simulated_readv(int fd, iovec* vectors, int count) noexcept with gi
 cdef ssize_t simulated_write(int fd, const void* source, size_t n) noexcept with gil
 cdef ssize_t simulated_send(int fd, const void* data, size_t n, int flags) noexcept with gil
 cdef ssize_t simulated_recv(int fd, void* data, size_t n, int flags) noexcept with gil
-cdef int simulated_messages(int fd, mmsghdr* messages, unsigned int count) noexcept with gil
+cdef int simulated_recvmmsg(int fd, mmsghdr* messages, unsigned int count) noexcept with gil
+cdef int simulated_sendmmsg(int fd, mmsghdr* messages, unsigned int count) noexcept with gil
 cdef int simulated_ioctl(int fd, unsigned long request, void* argument) noexcept with gil
 cdef int64_t simulated_path_mtu_now(int fd, sockaddr_storage* peer, unsigned int size) noexcept with gil
 cdef int64_t simulated_socket_drops(int fd) noexcept with gil

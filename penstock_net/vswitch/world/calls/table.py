@@ -9,15 +9,23 @@ import cython
 from penstock_net.errors import PenstockError
 
 if not cython.compiled:
-    from cython.cimports.libc.errno import EIO, ENOSYS
+    from cython.cimports.libc.errno import EIO
 
     from penstock_net.vswitch.world.calls.table import (
+        MSG_TRUNC,
         bytes_at_place,
         calls,
         clear_flag,
+        control_of,
+        fill_control,
+        fill_name,
         fill_vector,
+        message_at,
+        name_of,
+        peer_at,
         place_of_flag,
         put_bytes,
+        set_length,
         vector_bytes,
     )
 
@@ -62,7 +70,7 @@ def use(world):
         calls.now_ns, calls.watch_with, calls.sleep_on = simulated_now_ns, simulated_watch_with, simulated_sleep_on
         calls.poll_pair, calls.readv, calls.write = simulated_poll_pair, simulated_readv, simulated_write
         calls.send, calls.recv = simulated_send, simulated_recv
-        calls.recvmmsg, calls.sendmmsg, calls.ioctl = simulated_messages, simulated_messages, simulated_ioctl
+        calls.recvmmsg, calls.sendmmsg, calls.ioctl = simulated_recvmmsg, simulated_sendmmsg, simulated_ioctl
         calls.path_mtu_now, calls.socket_drops = simulated_path_mtu_now, simulated_socket_drops
         calls.open_context, calls.close_context = simulated_open_context, simulated_close_context
         calls.signal_by = simulated_signal_by
@@ -122,6 +130,20 @@ def simulated_poll_pair(pair, ns):
         return answered(-EIO)
 
 
+def fill_vectors(vectors, count, data):
+    """Put bytes where the vectors point, as far as there is room; how many."""
+    done = 0
+    for i in range(count):
+        part = min(vector_bytes(vectors, i), len(data) - done)
+        fill_vector(vectors, i, data[done : done + part], part)
+        done += part
+    return done
+
+
+def vectors_bytes(vectors, count):
+    return b"".join([bytes_at_place(vectors[i].iov_base, vectors[i].iov_len) for i in range(count)])
+
+
 def simulated_readv(fd, vectors, count):
     try:
         room = 0
@@ -130,12 +152,7 @@ def simulated_readv(fd, vectors, count):
         answer = chosen.read(fd, room)
         if isinstance(answer, int):
             return answered(answer)
-        done = 0
-        for i in range(count):
-            part = min(vector_bytes(vectors, i), len(answer) - done)
-            fill_vector(vectors, i, answer[done : done + part], part)
-            done += part
-        return done
+        return fill_vectors(vectors, count, answer)
     except BaseException as error:
         failed(error)
         return answered(-EIO)
@@ -169,9 +186,41 @@ def simulated_recv(fd, data, n, flags):
         return answered(-EIO)
 
 
-def simulated_messages(fd, messages, count):
-    """Several datagrams in one call: no simulated socket has them yet."""
-    return answered(-ENOSYS)
+def simulated_recvmmsg(fd, messages, count):
+    """What the world gives of each datagram: its bytes, its sender's address, control messages, and its length if it was cut."""
+    try:
+        rooms = []
+        for i in range(count):
+            header = message_at(messages, i)
+            room = 0
+            for k in range(header.msg_iovlen):
+                room += vector_bytes(header.msg_iov, k)
+            rooms.append(room)
+        answer = chosen.recvmmsg(fd, rooms)
+        if isinstance(answer, int):
+            return answered(answer)
+        for i, (data, name, control, cut) in enumerate(answer):
+            header = message_at(messages, i)
+            set_length(messages, i, fill_vectors(header.msg_iov, header.msg_iovlen, data))
+            header.msg_flags = MSG_TRUNC if cut else 0
+            fill_name(header, name)
+            fill_control(header, control)
+        return len(answer)
+    except BaseException as error:
+        failed(error)
+        return answered(-EIO)
+
+
+def simulated_sendmmsg(fd, messages, count):
+    try:
+        given = []
+        for i in range(count):
+            header = message_at(messages, i)
+            given.append((vectors_bytes(header.msg_iov, header.msg_iovlen), name_of(header), control_of(header)))
+        return answered(chosen.sendmmsg(fd, given))
+    except BaseException as error:
+        failed(error)
+        return answered(-EIO)
 
 
 def simulated_ioctl(fd, request, argument):
@@ -184,7 +233,11 @@ def simulated_ioctl(fd, request, argument):
 
 def simulated_path_mtu_now(fd, peer, size):
     """0: the world does not say."""
-    return 0
+    try:
+        return chosen.path_mtu_now(fd, peer_at(peer, size))
+    except BaseException as error:
+        failed(error)
+        return 0
 
 
 def simulated_socket_drops(fd):

@@ -3,6 +3,7 @@
 import errno
 import os
 import select
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,11 @@ FIRST = 1 << 20  # the number of the first; those of the real kernel, such as me
 def refused(number: int) -> OSError:
     """What a call that failed raises."""
     return OSError(number, os.strerror(number))
+
+
+def said(level: int, kind: int, data: bytes) -> bytes:
+    """A control message."""
+    return struct.pack("=Qii", 16 + len(data), level, kind) + data + bytes(-len(data) % 8)
 
 
 class File:
@@ -35,6 +41,14 @@ class File:
     def write(self, data: bytes) -> int:
         """How many were taken, or -errno."""
         return -errno.EINVAL
+
+    def take_message(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
+        """A message of a socket, who has sent it, control messages, and whether it was cut; or -errno."""
+        return -errno.ENOTSOCK
+
+    def put_message(self, data: bytes, name: bytes, control: bytes) -> int:
+        """Send a message to somebody, with control messages; how much was taken, or -errno."""
+        return -errno.ENOTSOCK
 
     def told(self) -> None:
         """What it is ready for has been reported to who waits for it."""

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from penstock_net.vswitch.world.simulated import parts
+from penstock_net.vswitch.world.simulated import datagrams, parts
+from penstock_net.vswitch.world.simulated.datagrams import Datagrams, Network
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Epoll, File, Table, refused
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Packets, Space, Tap
 from penstock_net.vswitch.world.simulated.namespaces import GET_KIND, Opened, Spaces, kept_by
@@ -54,6 +55,7 @@ class Simulated:
         self.count = 0
         self.listeners: list[Route] = []
         self.spaces = Spaces(self)
+        self.network = Network(self)
         self.tasks.settle(self.spaces.first)
         self.parts = parts.parts_of(self)
 
@@ -241,7 +243,34 @@ class Simulated:
 
     def socket_drops(self, fd: int) -> int:
         file = self.table.files.get(fd)
-        return file.dropped if isinstance(file, Packets) else 0
+        return file.dropped if isinstance(file, (Packets, Datagrams)) else 0
+
+    def recvmmsg(self, fd: int, rooms: list[int]) -> list[tuple[bytes, bytes, bytes, bool]] | int:
+        """An error after the first message is reported the next time."""
+        found: list[tuple[bytes, bytes, bytes, bool]] = []
+        for room in rooms:
+            came = self.table.files[fd].take_message(room) if fd in self.table.files else -errno.EBADF
+            if isinstance(came, int):
+                return found or came
+            found.append(came)
+        return found
+
+    def sendmmsg(self, fd: int, messages: list[tuple[bytes, bytes, bytes]]) -> int:
+        for count, given in enumerate(messages):
+            answer = self.table.files[fd].put_message(*given) if fd in self.table.files else -errno.EBADF
+            if answer < 0:
+                return count or answer
+        return len(messages)
+
+    def path_mtu_now(self, fd: int, peer: bytes) -> int:
+        file = self.table.files.get(fd)
+        try:
+            if isinstance(file, Datagrams):
+                file.connect(datagrams.read(peer))
+                return file.path_mtu()
+        except OSError:
+            pass
+        return 0
 
     def ioctl(self, fd: int, number: int, place: int) -> int:
         """`place` is the argument's address, or the argument itself where the request takes a number."""

@@ -2,15 +2,18 @@
 
 import errno
 import select
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from penstock_net.vswitch.world.simulated.descriptors import File
+from penstock_net.vswitch.world.simulated.descriptors import File, said
 from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
 QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
-VLAN = 0x8100
+VLAN, EVERY = 0x8100, 0x0003
+SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 8, 15, 20
+STATUS_VLAN_VALID, STATUS_TPID_VALID = 0x10, 0x40
 
 
 class Ring:
@@ -65,6 +68,8 @@ class Link:
         self.space, self.index, self.name, self.mac = space, index, name, mac
         self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
         self.tap: Tap | None = None
+        self.is_wired = False  # joined to the network between machines, or to a cable
+        self.cable: Callable[[bytes], None] | None = None  # takes what goes out
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
@@ -91,7 +96,7 @@ class Link:
     @property
     def flags(self) -> int:
         """As netlink reports them."""
-        running = IFF_RUNNING | IFF_LOWER_UP if self.up and self.tap else 0
+        running = IFF_RUNNING | IFF_LOWER_UP if self.up and (self.tap or self.is_wired) else 0
         return IFF_BROADCAST | IFF_MULTICAST | (IFF_UP if self.up else 0) | running
 
     def set_up(self, up: bool) -> None:
@@ -100,6 +105,8 @@ class Link:
             self.change()
             if up and self.tap:
                 self.tap.happened(select.EPOLLOUT)
+            if up and self.name == "lo" and not self.addresses:
+                self.add_address(bytes([127, 0, 0, 1]), 8)
             if not up:
                 self.neighbours.clear()
                 if self.queueing:
@@ -137,12 +144,18 @@ class Link:
         if address not in self.neighbours:
             self.space.report_neighbour(self, address, mac)
 
-    def into_ring(self, frame: bytes) -> None:
-        """Into the ring, or it is dropped and counted."""
-        if self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
+    def into_ring(self, frame: bytes) -> bool:
+        """Into the ring, or out by the cable; else it is dropped and counted."""
+        if self.cable:
+            self.frames_out += 1
+            self.bytes_out += len(frame)
+            self.cable(frame)
+        elif self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
             self.tap.happened(select.EPOLLIN)
         else:
             self.dropped_out += 1
+            return False
+        return True
 
     def receive(self, frame: bytes) -> None:
         """A frame that comes from the other end."""
@@ -152,7 +165,7 @@ class Link:
             self.program(frame)
         protocol = int.from_bytes(frame[12:14], "big")
         for each in self.sockets:
-            if each.protocol == protocol:
+            if each.protocol in (protocol, EVERY):
                 each.arrived(frame)
 
     def vanish(self) -> None:
@@ -229,6 +242,7 @@ class Packets(File):
         super().__init__()
         self.link: Link | None = None
         self.protocol, self.room, self.error, self.lost = 0, room, 0, False
+        self.headers = self.tells_tags = self.passes_by = False  # PACKET_VNET_HDR, PACKET_AUXDATA, PACKET_QDISC_BYPASS
         self.frames: deque[bytes] = deque()
         self.held = self.dropped = 0
 
@@ -258,7 +272,20 @@ class Packets(File):
     def ready(self) -> int:
         return select.EPOLLOUT | (select.EPOLLIN if self.frames else 0) | (select.EPOLLERR if self.error else 0)
 
+    def option(self, option: int, value: int) -> None:
+        if option == PACKET_VNET_HDR:
+            self.headers = bool(value)
+        elif option == PACKET_AUXDATA:
+            self.tells_tags = bool(value)
+        elif option == PACKET_QDISC_BYPASS:
+            self.passes_by = bool(value)
+
     def read(self, room: int) -> bytes | int:
+        found = self.take_message(room)
+        return found if isinstance(found, int) else found[0]
+
+    def take_message(self, room: int) -> tuple[bytes, bytes, bytes, bool] | int:
+        """The kernel takes the outer tag out of a frame, and tells of it beside."""
         if self.error:
             error, self.error = self.error, 0
             return -error
@@ -266,20 +293,43 @@ class Packets(File):
             return -errno.EAGAIN
         frame = self.frames.popleft()
         self.held -= len(frame)
-        return frame[:room]
+        status = tag = 0
+        if frame[12:14] == VLAN.to_bytes(2, "big"):
+            status, tag = STATUS_VLAN_VALID | STATUS_TPID_VALID, int.from_bytes(frame[14:16], "big")
+            frame = frame[:12] + frame[16:]
+        told = struct.pack("=IIIHHHH", status, len(frame), min(room, len(frame)), 0, ETHERNET, tag, VLAN if status else 0)
+        control = said(SOL_PACKET, PACKET_AUXDATA, told) if self.tells_tags else b""
+        data = bytes(HEADER) + frame if self.headers else frame
+        return data[:room], b"", control, len(data) > room
+
+    def put_message(self, data: bytes, name: bytes, control: bytes) -> int:
+        return self.write(data)
 
     def write(self, data: bytes) -> int:
         if self.link is None or self.lost:
             return -errno.ENXIO
         if not self.link.up:
             return -errno.ENETDOWN
+        if self.headers:
+            sent = self.write_frame(data[HEADER:]) if len(data) >= HEADER else -errno.EINVAL
+            return sent if sent < 0 else len(data)
+        return self.write_frame(data)
+
+    def write_frame(self, data: bytes) -> int:
+        assert self.link
+        if len(data) < ETHERNET:
+            return -errno.EINVAL
         if len(data) > self.link.mtu + ETHERNET + (4 if data[12:14] == VLAN.to_bytes(2, "big") else 0):
             return -errno.EMSGSIZE
+        if self.passes_by:
+            return len(data) if self.link.into_ring(data) else -errno.ENOBUFS
         self.link.transmit(data)
         return len(data)
 
     def ended(self) -> None:
         self.unbind()
+        if self.keeps:
+            self.keeps.purged += len(self.frames)
 
 
 class Space:
@@ -300,7 +350,7 @@ class Space:
         self.lost_in_classes = 0  # frames that were in a class when it was removed
         self.number = self.keepers = 0  # the former tells it from all others; how many keep it
         self.programs: dict[str, Callable[[bytes], None]] = {}  # by the name of the interface that they use, whenever it is there
-        self.purged = 0  # frames that were in the rings of interfaces that are gone, which nobody counts
+        self.purged = 0  # frames in rings of interfaces, and in packet sockets, that are gone: nobody counts them
         self.make("lo").mtu = 65536
 
     def named(self, name: str) -> Link | None:

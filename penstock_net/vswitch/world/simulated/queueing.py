@@ -46,7 +46,7 @@ class Filter:
 class Queueing:
     """The root queueing discipline of an interface; of a kind other than htb it only has its name."""
 
-    def __init__(self, world: Any, kind: str, handle: int, rest: int, limit: int, out: Callable[[bytes], None]) -> None:
+    def __init__(self, world: Any, kind: str, handle: int, rest: int, limit: int, out: Callable[[bytes], object]) -> None:
         self.world, self.kind, self.handle, self.rest, self.limit, self.out = world, kind, handle, rest, limit, out
         self.classes: dict[int, Class] = {}
         self.filters: list[Filter] = []

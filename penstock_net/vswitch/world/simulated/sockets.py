@@ -1,4 +1,4 @@
-"""The module `socket` of the simulated kernel: packet, netlink and Unix sockets, and AF_INET to ask about interfaces."""
+"""The module `socket` of the simulated kernel: packet, UDP, netlink and Unix sockets."""
 
 import array
 import errno
@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError
+from penstock_net.vswitch.world.simulated.datagrams import IP_MTU, Datagrams, parsed
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
-from penstock_net.vswitch.world.simulated.links import Packets
+from penstock_net.vswitch.world.simulated.links import SOL_PACKET, Packets
 from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
 from penstock_net.vswitch.world.simulated.streams import Listening, Stream, joined, rights_of
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 ROOM = 212_992  # of a socket's receive buffer
-SO_ATTACH_FILTER, SOCK_DIAG = 26, 4
+SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_MEMINFO, SOCK_DIAG = 26, 33, 55, 4
 NANO = 1_000_000_000
 
 
@@ -53,7 +54,7 @@ class Socket:
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
         elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
-            self.file = File()
+            self.file = Datagrams(world.network)
         else:
             raise NotSimulated(f"a socket of family {family}, kind {kind & 0xF}, protocol {proto}")
         self.file.keeps = world.spaces.keep(world.here)
@@ -79,6 +80,8 @@ class Socket:
             if link is None:
                 raise OSError(errno.ENODEV, "No such device")
             self.file.bind(link, address[1] or self.file.protocol)
+        elif isinstance(self.file, Datagrams):
+            self.file.bind(parsed(address))
         elif isinstance(self.file, Route):
             self.world.listen(self.file, address[1])
         elif isinstance(self.file, Stream):
@@ -100,8 +103,11 @@ class Socket:
     def listen(self, backlog: int) -> None:
         self.file.backlog = backlog
 
-    def connect(self, path: str) -> None:
+    def connect(self, path: Any) -> None:
         self.world.tasks.maybe_pass()
+        if isinstance(self.file, Datagrams):
+            self.file.connect(parsed(path))
+            return
         if path not in self.world.paths:
             raise refused(errno.ENOENT)
         self.world.paths[path].connect(self.file)
@@ -120,12 +126,23 @@ class Socket:
     # ---- Options ----
 
     def setsockopt(self, level: int, option: int, value: Any) -> None:
-        if option == socket.SO_RCVBUF and level == socket.SOL_SOCKET and hasattr(self.file, "room"):
+        if option in (socket.SO_RCVBUF, SO_RCVBUFFORCE) and level == socket.SOL_SOCKET and hasattr(self.file, "room"):
             self.file.room = max(2 * value, LEAST_ROOM)
+        elif isinstance(self.file, Datagrams):
+            self.file.option(level, option, value)
+        elif isinstance(self.file, Packets) and level == SOL_PACKET:
+            self.file.option(option, value)
         elif option == SO_ATTACH_FILTER and level == socket.SOL_SOCKET and isinstance(self.file, Route):
             self.file.attach_filter(value)
 
-    def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
+    def getsockopt(self, level: int, option: int, size: int = 0) -> Any:
+        if level == socket.SOL_SOCKET and isinstance(self.file, (Datagrams, Packets)):
+            if option == SO_MEMINFO:
+                return struct.pack("9I", self.file.held, self.file.room, *[0] * 6, self.file.dropped)
+            if option == socket.SO_RCVBUF:
+                return self.file.room
+        if (level, option) == (socket.IPPROTO_IP, IP_MTU) and isinstance(self.file, Datagrams):
+            return self.file.path_mtu()
         if (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED) and isinstance(self.file, Stream):
             return struct.pack("3i", self.file.other_pid, 0, 0)
         raise refused(errno.ENOPROTOOPT)

@@ -90,9 +90,10 @@ class Tasks:
         self.first.space = self.processes[FIRST_PID].space = space
         self.world.spaces.keep(self.world.spaces.keep(space))
 
-    def process(self, name: str, run: Callable[[], object]) -> Task:
-        """Start a process."""
-        return self.start(name, run, self.hold(self.current.space))
+    def process(self, name: str, run: Callable[[], object], space: Any = None) -> Task:
+        """Start a process, in a namespace; None: in that of who starts it."""
+        space = space or self.current.space
+        return self.start(name, run, self.hold(space), space)
 
     def hold(self, space: Any, pid: int = 0) -> int:
         """A process in a namespace, which does nothing until it is ended; pid: of one that has ended, which is used again."""
@@ -101,10 +102,10 @@ class Tasks:
         self.processes[pid] = Process(pid, self.world.spaces.keep(space), self.world.count)
         return pid
 
-    def start(self, name: str, run: Callable[[], object], pid: int) -> Task:
+    def start(self, name: str, run: Callable[[], object], pid: int, space: Any = None) -> Task:
         """Start a thread of a process."""
         task = Task(name, pid)
-        task.until, task.space = -1.0, self.world.spaces.keep(self.current.space)
+        task.until, task.space = -1.0, self.world.spaces.keep(space or self.current.space)
         self.all.append(task)
         task.stack = greenlet.greenlet(lambda *_: self._run(task, run), self.first.stack)
         return task

@@ -1,0 +1,219 @@
+"""Two simulated machines, each with its switch, and a network between them; `pair_run.py` runs both under a seed."""
+
+import gc
+import ipaddress
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock_net.vswitch.simulation.frames import Flow
+from penstock_net.vswitch.simulation.laws import MS, Broken
+from penstock_net.vswitch.simulation.layout import QUEUES, Layout
+from penstock_net.vswitch.simulation.machine import Machine
+from penstock_net.vswitch.simulation.wire import Wire
+from penstock_net.vswitch.world.calls import table
+from penstock_net.vswitch.world.simulated.datagrams import HEADERS
+from penstock_net.vswitch.world.simulated.links import Link
+
+SIDES, LINK, UPLINK = ("near", "far"), "overlay", "eth0"
+# Applications, TAPs, and ports on existing interfaces.
+PORTS = {"near": (("a", "b"), ("t",), ("p",)), "far": (("c", "d"), ("u",), ("q",))}
+HOSTS = {"near": "192.0.2.1", "far": "192.0.2.2"}
+UDP_PORT = 7000
+LOOK_NS = 50 * MS
+RECOVER_NS = 1500 * MS  # after which frames pass again when nothing is wrong with the network any more
+CLOSE = 8  # bytes by which it may be shorter
+NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "forged", "truncated")  # what of an overlay counts datagrams
+DOUBTFUL = ("too_old", "other_session", "too_long", "errors_out")  # of them, those that may have been a frame
+
+
+def layouts(secret: str = "") -> dict[str, Layout]:
+    """The ports of both, known to each other by their numbers."""
+    names = [name for side in SIDES for group in PORTS[side] for name in group]
+    tables: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate(names):
+        tables[name] = {"name": name, "addresses": [f"10.0.0.{i + 1}"]}
+        if any(name in PORTS[side][1] for side in SIDES):
+            tables[name] |= {"kind": "tap", "device": f"tap-{name}", "super_frames": False, "edge": False, "queues": QUEUES}
+        if any(name in PORTS[side][2] for side in SIDES):
+            tables[name] |= {"kind": "packet", "device": f"eth-{name}", "super_frames": False, "queues": QUEUES}
+    found = {}
+    for side, other in (SIDES, SIDES[::-1]):
+        apps, taps, cables = PORTS[side]
+        behind = [address for group in PORTS[other] for name in group for address in tables[name]["addresses"]]
+        ends = {"local": f"{HOSTS[side]}:{UDP_PORT}", "peer": f"{HOSTS[other]}:{UDP_PORT}"}
+        link: dict[str, Any] = {
+            "name": LINK,
+            "kind": "udp",
+            **ends,
+            "addresses": behind,
+            "super_frames": False,
+            "secret": secret,
+            "queues": 4 * QUEUES,
+        }
+        found[side] = Layout(
+            apps, taps, (*apps, *taps, *cables), {**tables, LINK: link}, {}, cables=cables, links=(LINK,), known=(*names, LINK)
+        )
+    return found
+
+
+WIRE = layouts()["near"].number(LINK)
+
+
+class Pair:
+    """Both machines. `run` what happens there in `with`."""
+
+    def __init__(self, seed: int, settings: dict[str, Any]) -> None:
+        own = {key: value for key, value in settings.items() if key not in ("delay_ns", "secret")}
+        ports = layouts(settings["secret"])
+        near = Machine(seed, own, ports["near"], name="near")
+        self.machines = {"near": near, "far": Machine(seed, own, ports["far"], beside=near, name="far")}
+        self.world, self.record = near.world, near.record
+        self.wire = Wire(self, settings["delay_ns"])
+        self.record.needs = self._needs
+        self.record.place = lambda frame: self.wire.places.get(frame, frame.number)
+        self.side = {name: side for side in SIDES for group in PORTS[side] for name in group} | {side: side for side in SIDES}
+        self.is_searched = False  # the path has become narrower, or wider: frames show it, and they may be lost
+        self.troubles = 0  # of the network: while there are any, or until it had time, frames may be late
+        self.uplinks = {side: self._uplink(side) for side in SIDES}
+
+    def _uplink(self, side: str) -> Link:
+        space = self.machines[side].home
+        self.world.spaces.name(side, space)
+        link = space.make(UPLINK)
+        self.world.network.join(link)
+        link.add_address(ipaddress.IPv4Address(HOSTS[side]).packed, 24)
+        link.set_up(True)
+        return link
+
+    def _needs(self, flow: Flow) -> Sequence[int]:
+        names = self.record.names
+        crosses = self.side[names[flow.source]] != self.side[names[flow.target]]
+        return (flow.source, flow.target, WIRE) if crosses else (flow.source, flow.target)
+
+    def __enter__(self) -> "Pair":
+        self.machines["near"].__enter__()
+        try:
+            self.record.disturb(WIRE, "no session")
+            gc.collect()
+            self.machines["far"].start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        far = self.machines["far"]
+        for app in far.apps.values():
+            self.world.tasks.kill(app.task.pid)
+        if far.daemon:
+            far.daemon.over.set()
+        self.machines["near"].__exit__(*error)
+
+    def machine(self, name: str) -> Machine:
+        """That of a port, or of a side."""
+        return self.machines[self.side[name]]
+
+    def each(self, do: Callable[[Machine], None]) -> None:
+        for machine in self.machines.values():
+            do(machine)
+
+    def is_connected(self) -> bool:
+        """Whether both ends have a session, and know it."""
+        return all(self.overlay(side)["overlay"]["state"] == "up" for side in SIDES)
+
+    def overlay(self, side: str) -> dict[str, Any]:
+        """The state and counters of an end."""
+        rows = self.machines[side].call(lambda switch: switch.ports())
+        found: dict[str, Any] = next(row["device"] for row in rows if row["port"] == LINK)
+        return found
+
+    # ---- Laws ----
+
+    def check(self, counters: bool = True) -> None:
+        """Broken: a law does not hold."""
+        table.check()
+        self.record.check()
+        if counters:
+            self.each(lambda machine: machine.check_counters())
+
+    def pass_time(self, ns: int) -> None:
+        """With the laws looked at now and then, those of counters where frames have moved since."""
+        end, seen = self.world.now + ns, -1
+        while self.world.now < end:
+            self.world.wait(min(self.world.now + LOOK_NS, end))
+            moved = self.record.moved()
+            self.check(moved != seen)
+            seen = moved
+
+    def account(self) -> Counter[str]:
+        """Frames that have not come, by what counts them.  Broken: one is counted nowhere, or one is counted that was not lost.
+
+        Of what an overlay refuses, some datagrams are of no frame, or have come twice: so many frames may be among them.
+        """
+        found = self.machines["near"].counted_by_kernel()
+        doubtful = 0
+        for side, machine in self.machines.items():
+            counts, device = machine.counted_by_switch(), self.overlay(side)
+            for row in self.rows_of_losses(machine):
+                if row["reason"] in NOT_FRAMES + DOUBTFUL:
+                    counts[row["reason"]] -= row["frames"]
+            doubtful += device["too_long"] + device["errors_out"] + device["overlay"]["parts_lost"]
+            doubtful += sum(device["overlay"][name] for name in ("too_old", "other_session"))
+            found.update(counts)
+        found["lost by the network"] = self.wire.lost_frames()
+        missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found["refused by the other switch"] = min(max(0, missing - found.total()), doubtful)
+        self.record.account(found)
+        return found
+
+    def rows_of_losses(self, machine: Machine) -> list[dict[str, Any]]:
+        """Of the overlay."""
+        rows: list[dict[str, Any]] = machine.call(lambda switch: switch.ledger.rows())
+        return [row for row in rows if row["port"] == LINK]
+
+    def check_reports(self) -> None:
+        """Broken: an end has not noticed how much the network has lost of what was sent to it, in its only session."""
+        for side, other in (SIDES, SIDES[::-1]):
+            here, there = self.overlay(side), self.overlay(other)
+            if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
+                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed) + there["too_long"]
+                missed = here["overlay"]["lost_on_the_way"]
+                if not lost <= missed <= lost + there["errors_out"]:  # of the latter some have no number
+                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {there['errors_out']} not sent")
+
+    def check_path(self) -> None:
+        """Broken: the longest datagram is not what passes, to some bytes."""
+        for side, other in (SIDES, SIDES[::-1]):
+            link, hosts = self.uplinks[side], tuple(ipaddress.IPv4Address(HOSTS[each]).packed for each in (side, other))
+            known_mtu = self.world.network.mtu(link.space, link, hosts[1])
+            path = self.world.network.paths.get((hosts[0], hosts[1]))
+            passes = min(known_mtu, path.mtu if path else known_mtu) - HEADERS
+            state = self.overlay(side)["overlay"]
+            if not passes - CLOSE <= state["path_bytes"] <= passes:
+                raise Broken(f"{side} sends {state['path_bytes']} bytes at most, and {passes} pass")
+
+    # ---- The network ----
+
+    def disturb(self) -> None:
+        self.troubles += 1
+        self.record.disturb(WIRE, "the network")
+
+    def calm(self) -> None:
+        """Nothing is wrong with the network any more; the overlay has found that out after a while."""
+        count = self.troubles
+
+        def then() -> None:
+            if self.troubles == count and not self.is_searched:
+                self.record.calm(WIRE, "the network")
+                self.record.calm(WIRE, "no session")
+
+        self.world.at(self.world.now + RECOVER_NS, then)
+
+    def mend(self) -> None:
+        self.wire.calm()
+        for link in self.uplinks.values():
+            link.set_up(True)
+            self.world.network.go_on(link)
+        self.world.network.exhausted.clear()
+        self.calm()

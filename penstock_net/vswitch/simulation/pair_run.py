@@ -1,0 +1,238 @@
+"""A run of two switches under a seed, with a network between them that loses, doubles, delays and reorders datagrams.
+
+found = simulate_pair(7)
+found.failure            # "" if all laws have held
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path as File
+from typing import Any
+
+from penstock_net.units import parse_time
+from penstock_net.vswitch.simulation import run
+from penstock_net.vswitch.simulation import steps as known
+from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
+from penstock_net.vswitch.simulation.machine import SETTLE_NS
+from penstock_net.vswitch.simulation.pair import HOSTS, LINK, PORTS, RECOVER_NS, SIDES, Pair
+from penstock_net.vswitch.simulation.run import PROBES, Found
+from penstock_net.vswitch.simulation.step import Step
+from penstock_net.vswitch.simulation.trace import Trace
+from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
+
+SEARCH_NS = 8000 * MS  # after which the longest datagram is found, also if the path has become wider
+PATHS = (1460, 1400, 1300, 1230, 1000, 600)  # MTUs
+ALL = tuple(name for side in SIDES for group in PORTS[side] for name in group)
+APPS, TAPS, CABLES = (tuple(name for side in SIDES for name in PORTS[side][i]) for i in range(3))
+
+
+# ---- Steps of the network ----
+
+
+def lossy(pair: Pair, side: str, loss: float, doubles: float, late: float, more_ns: int) -> None:
+    """Shares of the datagrams that are lost, come twice, or are late; and what all take more."""
+    pair.disturb()
+    pair.wire.loss, pair.wire.doubles, pair.wire.late, pair.wire.more_ns = loss, doubles, late, more_ns
+
+
+def cut(pair: Pair, side: str) -> None:
+    pair.disturb()
+    pair.wire.is_cut = True
+
+
+def narrow(pair: Pair, side: str, mtu: int, tells: bool) -> None:
+    """The path from a side becomes narrower, or as wide as the interfaces are (0); who sends more is told, or not."""
+    pair.disturb()
+    here, there = (parsed((HOSTS[each], 0)).host for each in (side, SIDES[1 - SIDES.index(side)]))
+    if mtu:
+        pair.world.network.paths[here, there] = Path(mtu, tells)
+    else:
+        pair.world.network.paths.pop((here, there), None)
+    pair.is_searched = True
+
+
+def uplink_down(pair: Pair, side: str) -> None:
+    pair.disturb()
+    pair.uplinks[side].set_up(False)
+
+
+def uplink_stops(pair: Pair, side: str) -> None:
+    """Its queue stands still: datagrams wait in front of it, until the socket's buffer is full."""
+    pair.disturb()
+    pair.world.network.stop(pair.uplinks[side])
+
+
+def no_memory(pair: Pair, side: str) -> None:
+    """The kernel has none for what is to be sent."""
+    pair.disturb()
+    pair.world.network.exhausted.add(pair.machines[side].home)
+
+
+def mend(pair: Pair, side: str) -> None:
+    pair.mend()
+
+
+DO: dict[str, Callable[..., None]] = {
+    "lossy": lossy,
+    "cut": cut,
+    "narrow": narrow,
+    "uplink down": uplink_down,
+    "uplink stops": uplink_stops,
+    "no memory": no_memory,
+    "mend": mend,
+}
+
+
+def do(pair: Pair, step: Step) -> None:
+    if step.what in DO:
+        DO[step.what](pair, step.to, *step.numbers)
+    else:
+        known.DO[step.what](pair.machine(step.to), step.to, *step.numbers)
+
+
+# ---- Drawing ----
+
+
+def draw_settings(draw: random.Random) -> dict[str, Any]:
+    """Those of [switch] of both, which have the same; and of the network."""
+    found = {key: value for key, value in known.draw_settings(draw).items() if key not in ("netns", "edge")}
+    return {
+        **found,
+        "delay_ns": draw.choice((10_000, 100_000, 500_000)),
+        "secret": draw.choice(("", "000102030405060708090a0b0c0d0e0f")),
+    }
+
+
+def draw_steps(draw: random.Random, until: int) -> list[Step]:
+    """Steps up to a time, in their order."""
+    at, found, troubles = 0, [Step(0, "start", name) for name in APPS], draw.choice((0.1, 0.3, 0.6))
+    while at < until:
+        at += draw.randrange(1, 4 * MS)
+        for _ in range(draw.randrange(4)):
+            name = draw.choice(ALL)
+            target = draw.choice([each for each in ALL if each != name])
+            found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(known.SIZES))))
+        if draw.random() < troubles:
+            found += draw.choice(_troubles(draw, at))
+    return sorted(found, key=lambda step: step.at)
+
+
+def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
+    """Something is done, and often undone after a while."""
+    app, tap, side, cable = draw.choice(APPS), draw.choice(TAPS), draw.choice(SIDES), draw.choice(CABLES)
+    later = at + draw.choice((draw.randrange(2 * MS), draw.randrange(60 * MS)))
+    shares = (draw.choice((0.0, 0.02, 0.3)), draw.choice((0.0, 0.1)), draw.choice((0.0, 0.05)), draw.choice((0, 5 * MS)))
+    network = [
+        [Step(at, "lossy", side, shares), Step(later, "mend", side)],
+        [Step(at, "lossy", side, shares), Step(later, "mend", side)],
+        [Step(at, "cut", side), Step(later, "mend", side)],
+        [Step(at, "narrow", side, (draw.choice(PATHS), draw.random() < 0.5))],
+        [Step(at, "narrow", side, (draw.choice(PATHS), False)), Step(later, "narrow", side, (0, False))],
+        [Step(at, "uplink down", side), Step(later, "mend", side)],
+        [Step(at, "uplink stops", side), Step(later, "mend", side)],
+        [Step(at, "no memory", side), Step(later, "mend", side)],
+    ]
+    ports = [
+        [Step(at, "stop reading", app), Step(later, "read again", app)],
+        [Step(at, "read slowly", app, (draw.randrange(1, 5), draw.randrange(100_000, 4 * MS))), Step(later, "read again", app)],
+        [Step(at, "kill", app), Step(later, "start", app)],
+        [Step(at, "half", app), Step(later, "kill", app), Step(later + MS, "start", app)],
+        [Step(at, "end", app), Step(later, "start", app)],
+        [Step(at, "down", tap), Step(later, "up", tap)],
+        [Step(at, "delete", tap), Step(later, "reload", side, (False,))],
+        [Step(at, "new mac", tap)],
+        [Step(at, "down", cable), Step(later, "up", cable)],
+        [Step(at, "delete", cable), Step(later, "plug", cable)],
+        [Step(at, "delete", cable), Step(later, "plug", cable), Step(later + draw.randrange(SETTLE_NS), "down", cable)],
+        [Step(at, "set", side, ("mode", draw.choice(("backdraft", "dpfq"))))],
+        [Step(at, "show", side, (draw.choice(known.SHOWN),))],
+    ]
+    return network if draw.random() < 0.5 else ports
+
+
+# ---- A run ----
+
+
+def simulate_pair(
+    seed: int,
+    duration: str | int = "100ms",
+    *,
+    steps: Sequence[Step] | None = None,
+    settings: dict[str, Any] | None = None,
+    trace: str | File | None = None,
+    pcap: str | File | None = None,
+) -> Found:
+    """Run two switches in a simulated world, as `run.simulate` does one."""
+    draw = random.Random(f"steps of {seed}")
+    drawn = draw_settings(draw)
+    chosen = drawn if settings is None else settings
+    plan = draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
+    pair, failure, counts = Pair(seed, chosen), "", dict[str, int]()
+    begin = pair.world.now
+    told = Trace(pair.world, pair.record, begin) if trace or pcap else None
+    with pair:
+        try:
+            counts = _run(pair, plan)
+        except Broken as error:
+            failure = str(error)
+        except Exception as error:  # of a switch, in one of its threads, or in the calls that ask it
+            failure = f"{type(error).__name__}: {error}"
+    record = pair.record
+    record.note("end", sorted(counts.items()), failure)
+    if told and trace:
+        told.write_text(trace, failure)
+    if told and pcap:
+        told.write_pcap(pcap)
+    passed, digest, waits = pair.world.now - begin, record.events.hexdigest(), pair.world.tasks.waits
+    return Found(seed, chosen, plan, digest, passed, record.sent, record.came, waits, counts, failure)
+
+
+def _connect(pair: Pair) -> None:
+    """Broken: the two have no session."""
+    end = pair.world.now + RECOVER_NS
+    while not pair.is_connected():
+        if pair.world.now > end:
+            raise Broken(f"the two have no session in {RECOVER_NS // MS} ms")
+        pair.world.wait(pair.world.now + SETTLE_NS)
+    pair.record.calm(pair.record.names.index(LINK), "no session")
+    pair.pass_time(SETTLE_NS)
+
+
+def _show_path(pair: Pair) -> None:
+    """Long frames show that the path is narrower, and time that it is wider."""
+    if pair.is_searched:
+        for side, other in (SIDES, SIDES[::-1]):
+            known.send(pair.machines[side], PORTS[side][0][0], PORTS[other][0][0], PROBES, max(known.SIZES))
+        pair.pass_time(SEARCH_NS)
+        pair.is_searched = False
+    pair.calm()
+
+
+def _run(pair: Pair, plan: Sequence[Step]) -> dict[str, int]:
+    """Broken: a law did not hold.  Frames that have not come, by what counts them."""
+    before = {side: machine.inventory() for side, machine in pair.machines.items()}
+    _connect(pair)
+    begin = pair.world.now
+    for step in plan:
+        pair.pass_time(begin + step.at - pair.world.now)
+        pair.record.note(*step)
+        do(pair, step)
+    pair.mend()
+    pair.each(run.made_good)
+    _show_path(pair)
+    pair.pass_time(RECOVER_NS + 2 * SETTLE_NS)
+    for name in [*ALL, LINK]:
+        if wrong := pair.record.disturbed.get(pair.record.names.index(name)):
+            raise Broken(f"{name} is not as it was after the last fault: {', '.join(wrong)}")
+    for name in ALL:
+        for target in ALL:
+            if target != name:
+                known.send(pair.machine(name), name, target, PROBES, 60)
+    pair.pass_time(3 * BOUND_NS)
+    pair.check_path()
+    pair.check_reports()
+    counts = pair.account()
+    for side, machine in pair.machines.items():
+        run.left(machine, before[side])
+    pair.each(run.end)
+    return {reason: number for reason, number in counts.items() if number}
