@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError, SpecError, nearest
-from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach import devices, ending
 from penstock_net.vswitch.daemon import descriptors, metrics, operations, places, ports, protocol, upgrade
 from penstock_net.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_spec
 from penstock_net.vswitch.daemon.events import Events, Watcher
@@ -204,8 +204,7 @@ class Daemon:
             if self.keeper:
                 self.keeper.close()
             self.watcher.close()
-            for device in self.devices.values():
-                device.release()
+            ending.release_all(self.devices.values())
             self.switch.stop()
             self.left = operations.last_rows(self.switch.detached, names)
             self.losses = self.switch.ledger.rows()
@@ -214,8 +213,7 @@ class Daemon:
             log.info("down")
             for each in list(self.attached.values()):
                 _shut(each)
-            for device in self.devices.values():
-                device.close()
+            ending.close_all(self.devices.values())
             self.ended.set()
             for thread in self.down_threads:
                 thread.join(2)
@@ -252,8 +250,7 @@ class Daemon:
                     attach_device(self.switch, name, device, port["addresses"], port["guarded"])
         except BaseException:
             self.switch.close()
-            for device in self.devices.values():
-                device.close()
+            ending.close_all(self.devices.values())
             self._unbind()
             if self.metrics:
                 self.metrics.close()
