@@ -220,10 +220,9 @@ class Daemon:
 
     def _begin(self) -> None:
         """Begin the edges of the devices, and keep them."""
-        for name in self.devices:
-            self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         for name, device in self.devices.items():
-            self.guard(name, device)
+            self.guard(name, device)  # at the moment when it is set, frames that are sent are lost
+            self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         if self.keeper:
             self.keeper.add(self.devices)
 
