@@ -532,7 +532,9 @@ class Daemon:
             log.info("%s takes the switch down", who)
             self.down_threads.append(threading.current_thread())
             self.over.set()
-            self.ended.wait(12)
+            if not self.ended.wait(protocol.DOWN_S):
+                rule = f"the switch is going down, and has not ended after {protocol.DOWN_S:g} s"
+                raise PenstockError(f"{rule}: what it has lost will be in its log")
             return {"down": True, "left": self.left, "losses": self.losses}
         known = "attach, plug, show, set, undo, reload, port_add, port_del, capture, report, drain, upgrade, down"
         raise SpecError("unknown request", remedy=f"known: {known}")
