@@ -452,9 +452,9 @@ def down(socket: Socket = None, allow_uid: AllowUid = None) -> None:
 
         penstock vswitch down
     """
-    from penstock_net.vswitch.daemon import operations
+    from penstock_net.vswitch.daemon import operations, protocol
 
-    answer = _ask(socket, allow_uid, {"down": True})
+    answer = _ask(socket, allow_uid, {"down": True}, timeout=protocol.DOWN_S + protocol.TIMEOUT_S)
     lines = operations.in_all(answer["losses"])
     for line in [*operations.lost(answer["left"]), *lines]:
         typer.echo(line)

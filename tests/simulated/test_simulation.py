@@ -11,6 +11,8 @@ import typer
 from mistakes import MISTAKES
 
 from penstock_net.cli.vswitch_simulate import simulate as command
+from penstock_net.vswitch.daemon.events import Events
+from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
 from penstock_net.vswitch.simulation.steps import draw_steps
@@ -151,6 +153,19 @@ def test_an_edge_leaves_no_class():
     assert not found.failure, found
     with MISTAKES["a class of an edge stays"]():
         assert "port t has classes [1, 2]" in simulate(3, steps=steps, settings=settings).failure
+
+
+def test_a_port_is_said_to_be_up_when_its_edge_is_set(monkeypatch):
+    """It was said before: what a program sent upon that was lost when HTB was set."""
+    done = []
+    guard, add = Daemon.guard, Events.add
+    monkeypatch.setattr(Daemon, "guard", lambda daemon, name, device: (guard(daemon, name, device), done.append(("edge", name))))
+    monkeypatch.setattr(
+        Events, "add", lambda events, what, name, *more: (add(events, what, name, *more), done.append((what, name)))
+    )
+    assert not simulate(0, steps=[], settings={**SETTINGS, "edge": True}).failure
+    ports = {name for what, name in done if what == "edge"}
+    assert ports and all(done.index(("edge", name)) < done.index(("port up", name)) for name in ports)
 
 
 # ---- Mistakes that are put back ----

@@ -39,6 +39,8 @@ def test_a_pause_lasts_until_th_goal_bytes_are_left():
         switch.turn_at(now + 10 * US * (i + 1))
     row = switch.flows()[0]
     assert (row["waiting_bytes"], row["pauses"], row["paused_ns"]) == (41 * KB, 1, 2_100_000)
+    port = switch.ports(["a"])[0]
+    assert (port["pauses"], port["paused_ns"]) == (1, 2_100_000), "of its queues, added up: it stayed 0"
 
 
 @pytest.mark.parametrize("mode", ["dpfq", "backdraft"])
@@ -73,6 +75,7 @@ def pauses_in_vain(**options):
         if paused > before:
             found.append(paused - before)
         before, now = paused, now + 10 * US
+    assert switch.ports(["a"])[0]["paused_ns"] == sum(found)
     return found
 
 

@@ -60,6 +60,7 @@ def test_what_is_installed(package):
         "usr/lib/sysusers.d/penstock-vswitch.conf",
         "usr/lib/penstock-vswitch/penstock_net/__init__.py",
         "usr/share/doc/penstock-vswitch/examples/30-penstock.conflist",
+        "usr/share/doc/penstock-vswitch/examples/realtime.conf",
         "usr/share/man/man1/penstock-vswitch-up.1.gz",
     ):
         assert name in files, sorted(files)

@@ -9,11 +9,12 @@ import time
 
 import numpy as np
 import pytest
-from daemons import up
+from daemons import running, up
 from frames import udp
 from test_switch import switch_of
 
 from penstock_net.cli import main
+from penstock_net.errors import SpecError
 from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import operations, protocol
 from penstock_net.vswitch.support import losses
@@ -74,6 +75,16 @@ def test_memory_may_hold_anything(seed):
     assert time.process_time() - start < 5, "it does not end"
     assert 0 <= row["waiting_frames"] <= 4 * (64 + 16) + 32 and 0 <= row["not_taken_frames"] <= 64
     switch.close()
+
+
+def test_down_is_no_report_of_losses_before_the_switch_has_ended(tmp_path, monkeypatch):
+    """After 12 s it said "down", and that nothing was lost, of a switch with 512 TAPs that was still closing them."""
+    monkeypatch.setattr(protocol, "DOWN_S", 0.01)
+    path = str(tmp_path / "s.sock")
+    with running(path, {"port": [{"name": "a", "addresses": [A]}]}) as daemon:
+        monkeypatch.setattr(daemon.ended, "set", lambda: None)
+        with pytest.raises(SpecError, match="what it has lost will be in its log"):
+            protocol.ask(path, {"down": True})
 
 
 @pytest.mark.parametrize("way", ["down", "SIGTERM"])

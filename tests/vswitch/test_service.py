@@ -3,7 +3,9 @@
 import configparser
 import contextlib
 import ctypes
+import errno
 import fcntl
+import json
 import logging
 import os
 import re
@@ -28,6 +30,7 @@ from penstock_net.vswitch.client.capture import capture
 from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import doctor, log, places, protocol, systemd
 from penstock_net.vswitch.daemon.systemd import Pulse, notify
+from penstock_net.vswitch.linux import scheduling
 
 A, B = "10.0.0.1", "10.0.0.2"
 ROOT = Path(__file__).parents[2]
@@ -96,7 +99,7 @@ def test_systemd_understands_the_units(tmp_path):
     """Also with each of the drop-ins."""
     text = re.sub(r"^(Exec\w+=-?)penstock\b", rf"\1{sys.executable}", UNIT.read_text(), flags=re.M)
     (tmp_path / "penstock-vswitch@.service").write_text(text)
-    for extra in (None, "tap.conf", "packet.conf", "namespaces.conf"):
+    for extra in (None, "tap.conf", "packet.conf", "namespaces.conf", "realtime.conf"):
         folder = tmp_path / "penstock-vswitch@x.service.d"
         shutil.rmtree(folder, ignore_errors=True)
         if extra:
@@ -105,6 +108,15 @@ def test_systemd_understands_the_units(tmp_path):
         command = ["systemd-analyze", "verify", "--man=no", "./penstock-vswitch@x.service"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0 and not done.stderr, done.stderr
+        rules = ["systemd-analyze", "security", "--offline=yes", "--json=short", "./penstock-vswitch@x.service"]
+        done = subprocess.run(rules, cwd=tmp_path, capture_output=True, text=True)
+        kept = {row["json_field"]: row["set"] for row in json.loads(done.stdout)}
+        assert kept["RestrictRealtime"] == (extra != "realtime.conf"), "workers may be SCHED_RR with it, and only then"
+        assert kept["NoNewPrivileges"] and kept["MemoryDenyWriteExecute"]
+        if extra == "realtime.conf":  # what is said when they may not names it, and what it has
+            said = str(scheduling.refusal_of(PermissionError(errno.EPERM, "no")))
+            written = [line for line in (folder / extra).read_text().splitlines() if "=" in line and line[0] != "#"]
+            assert written == ["LimitRTPRIO=1", "RestrictRealtime=no"] and all(line in said for line in [*written, extra])
 
 
 def syscalls(group, seen=()):

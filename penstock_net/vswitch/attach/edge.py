@@ -317,18 +317,21 @@ class EdgeThreads:
             os.eventfd_write(self.changed, 1)
             self.stirred.set()
 
-    def remove(self, edge: Edge) -> None:
-        """Stop serving an edge, and wait for its work in progress."""
-        self.leave(edge)
-        with edge.looking, edge.stepping:
-            edge.end()
+    def remove(self, *edges: Edge) -> None:
+        """Stop serving edges, and wait for their work in progress."""
+        self.leave(*edges)
+        for edge in edges:
+            with edge.looking, edge.stepping:
+                edge.end()
 
-    def leave(self, edge: Edge) -> None:
-        """Stop serving an edge, without waiting."""
+    def leave(self, *edges: Edge) -> None:
+        """Stop serving edges, without waiting."""
         with self.lock:
-            if self.epoll is not None and edge.table.alarm in self.edges:
-                self.edges = {fd: each for fd, each in self.edges.items() if fd != edge.table.alarm}
-                self.epoll.unregister(edge.table.alarm)
+            left = {edge.table.alarm for edge in edges} & self.edges.keys()
+            if self.epoll is not None and left:
+                self.edges = {fd: each for fd, each in self.edges.items() if fd not in left}
+                for fd in left:
+                    self.epoll.unregister(fd)
                 os.eventfd_write(self.changed, 1)
                 if not self.edges:
                     self.epoll = None  # the threads end, and close it

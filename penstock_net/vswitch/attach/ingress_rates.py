@@ -139,13 +139,21 @@ class FlowRates:
         for key in CARRIED:
             setattr(self, key, state[key])
 
-    def _drain_classes(self) -> None:
-        """Remove all limits and wait until the classes are empty: packets in a deleted class are lost."""
-        for minor in (REST, *(held.minor for held in self.held.values())) if self.drains else ():
+    def lift(self) -> None:
+        """Remove all limits."""
+        for minor in (REST, *(held.minor for held in self.held.values())):
             self.htb.set_class(minor, UNLIMITED)
-        end = time.monotonic() + (DRAIN_S if self.drains else 0)
+
+    def await_empty(self, end: float) -> None:
+        """Wait until nothing waits in the classes, until then at the latest (time.monotonic())."""
         while any(size for size, _, _ in self.htb.waiting().values()) and time.monotonic() < end:
             time.sleep(0.001)
+
+    def _drain_classes(self) -> None:
+        """Remove all limits and wait until the classes are empty: packets in a deleted class are lost."""
+        if self.drains:
+            self.lift()
+            self.await_empty(time.monotonic() + DRAIN_S)
         self.left = sum(frames for _, frames, _ in self.htb.waiting().values())
 
     @property

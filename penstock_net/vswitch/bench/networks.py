@@ -69,8 +69,7 @@ class Network:
 def wait_for(program: "subprocess.Popen[str]", word: str, *, starts: bool = False) -> str:
     """The first line of a program's output with this word, or that starts with it.  PenstockError: the program has ended without.
 
-    A switch says "port up: ..." of each port before its queueing discipline is set, which loses what is sent at that moment;
-    "up: ..." is the line that says that it is ready.
+    A switch says "port up: ..." of each port, whose queueing discipline is set by then; "up: ..." that all are ready.
     """
     assert program.stdout
     said = []

@@ -332,7 +332,7 @@ class Keeper:
             return
         kept.removed = True
         if device.edge and not kept.plan.is_persistent:
-            device.edge.rates.htb.replaced = True  # to take it away would lose what is sent meanwhile, without a count
+            device.edge.rates.htb.stays = True  # to take it away would lose what is sent meanwhile, without a count
         device.release(drain=False)
         self.switch.call(lambda: driver.suspend(self.switch))
         with contextlib.suppress(OSError):  # it has been deleted
@@ -530,7 +530,7 @@ class Keeper:
         if ours and device.edge and not device.edge.error:
             return ""
         if device.edge:
-            device.edge.rates.htb.replaced = not ours
+            device.edge.rates.htb.stays = not ours
         if forced or not handle or (ours and time.monotonic() >= kept.edge_after):
             return self._begin_edge(kept)
         if not ours:

@@ -15,6 +15,7 @@ from penstock_net.vswitch.world import os, select, socket, time
 
 LONGEST = 1 << 24
 TIMEOUT_S = 15.0
+DOWN_S = 120.0  # in which a switch goes down, however many interfaces it has
 SO_PEERGROUPS = 59
 MOST_GROUPS = 256  # of a peer that are looked at
 # What an answer has, by what was asked for; that to `show` has what was named.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError, SpecError, nearest
-from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach import devices, ending
 from penstock_net.vswitch.daemon import descriptors, metrics, operations, places, ports, protocol, upgrade
 from penstock_net.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_spec
 from penstock_net.vswitch.daemon.events import Events, Watcher
@@ -204,8 +204,7 @@ class Daemon:
             if self.keeper:
                 self.keeper.close()
             self.watcher.close()
-            for device in self.devices.values():
-                device.release()
+            ending.release_all(self.devices.values())
             self.switch.stop()
             self.left = operations.last_rows(self.switch.detached, names)
             self.losses = self.switch.ledger.rows()
@@ -214,18 +213,16 @@ class Daemon:
             log.info("down")
             for each in list(self.attached.values()):
                 _shut(each)
-            for device in self.devices.values():
-                device.close()
+            ending.close_all(self.devices.values())
             self.ended.set()
             for thread in self.down_threads:
                 thread.join(2)
 
     def _begin(self) -> None:
         """Begin the edges of the devices, and keep them."""
-        for name in self.devices:
-            self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         for name, device in self.devices.items():
-            self.guard(name, device)
+            self.guard(name, device)  # at the moment when it is set, frames that are sent are lost
+            self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         if self.keeper:
             self.keeper.add(self.devices)
 
@@ -252,8 +249,7 @@ class Daemon:
                     attach_device(self.switch, name, device, port["addresses"], port["guarded"])
         except BaseException:
             self.switch.close()
-            for device in self.devices.values():
-                device.close()
+            ending.close_all(self.devices.values())
             self._unbind()
             if self.metrics:
                 self.metrics.close()
@@ -536,7 +532,9 @@ class Daemon:
             log.info("%s takes the switch down", who)
             self.down_threads.append(threading.current_thread())
             self.over.set()
-            self.ended.wait(12)
+            if not self.ended.wait(protocol.DOWN_S):
+                rule = f"the switch is going down, and has not ended after {protocol.DOWN_S:g} s"
+                raise PenstockError(f"{rule}: what it has lost will be in its log")
             return {"down": True, "left": self.left, "losses": self.losses}
         known = "attach, plug, show, set, undo, reload, port_add, port_del, capture, report, drain, upgrade, down"
         raise SpecError("unknown request", remedy=f"known: {known}")

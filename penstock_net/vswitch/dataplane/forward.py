@@ -106,7 +106,6 @@ def backpressure(worker, port, txq, flow, word, reason, now):
         port.waiting = flow.number + 1
         ns = min(ns, UNKNOWN_NS)
         port.paused_until = now + ns
-        port.paused_ns += ns
     else:
         if not txq.blocked:
             flow.pauses += 1
@@ -114,4 +113,5 @@ def backpressure(worker, port, txq, flow, word, reason, now):
         txq.blocked = min(txq.blocked + 1, 10)
         txq.until = now + ns
     flow.paused_ns += ns
+    port.paused_ns += ns
     return WAITS

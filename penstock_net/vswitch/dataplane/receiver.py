@@ -136,6 +136,7 @@ def pace(worker, txq, flow, length, now):
         flow.pauses += 1
         flow.paused_ns += ns
         port_at(worker, flow.source).pauses += 1
+        port_at(worker, flow.source).paused_ns += ns
         txq.paced = 1
         txq.until = now + ns
         txq.next_at = txq.until

@@ -85,7 +85,7 @@ class Htb:
 
     def __init__(self, device: str, namespace: NetNs | None = None, queue_frames: int = 100_000) -> None:
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
-        self.replaced = False  # whether another program has set its own queueing discipline since
+        self.stays = False  # whether its queueing discipline stays: it is another program's by now, or ends with its interface
         with enter(namespace):
             try:
                 self.index = socket.if_nametoindex(device)
@@ -117,7 +117,7 @@ class Htb:
     def __exit__(self, *error: object) -> None:
         try:
             with contextlib.suppress(OSError):  # the interface may be gone by then
-                if not self.replaced:
+                if not self.stays:
                     self._do(DELETE_QDISC, HANDLE, ROOT)
         finally:
             self.route.close()

@@ -49,10 +49,13 @@ def refusal(realtime: bool = True) -> SpecError | None:
         thread = threading.Thread(target=attempt)  # the scheduling class is that of this thread only
         thread.start()
         thread.join()
-    if not problems:
-        return None
-    remedy = "give it CAP_SYS_NICE, or LimitRTPRIO=1 and RestrictRealtime=no in its unit"
-    return SpecError(f"real-time priority is refused ({problems[0].strerror})", path="switch.realtime", remedy=remedy)
+    return refusal_of(problems[0]) if problems else None
+
+
+def refusal_of(problem: OSError) -> SpecError:
+    """What is said when the kernel refuses real-time priority."""
+    remedy = "give it CAP_SYS_NICE, or LimitRTPRIO=1 and RestrictRealtime=no in its unit (packaging/realtime.conf)"
+    return SpecError(f"real-time priority is refused ({problem.strerror})", path="switch.realtime", remedy=remedy)
 
 
 def permit(realtime: bool) -> None:

@@ -1,0 +1,56 @@
+"""The end of several devices at once: they wait together for the frames in their classes, and for the kernel.
+
+To remove an interface the kernel waits until no processor uses it any longer, for some 20 ms; of threads that remove several, it
+lets all wait at the same time.
+"""
+
+import collections
+import contextlib
+from collections.abc import Iterable
+
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.edge import THREADS
+from penstock_net.vswitch.attach.ingress_rates import DRAIN_S
+from penstock_net.vswitch.world import threading, time
+
+CLOSERS = 16  # threads that close devices
+
+
+def release_all(devices: Iterable[Device]) -> None:
+    """End the edges of devices that will be closed next; wait a while for the frames in their classes."""
+    guarded = [(device, device.edge) for device in devices if device.edge]
+    THREADS.remove(*(edge for _, edge in guarded))
+    for device, edge in guarded:
+        edge.rates.htb.stays |= not device.plan.is_persistent  # to remove it takes the kernel some 20 ms, too
+        with contextlib.suppress(OSError):  # the interface may be gone by then
+            edge.rates.lift()
+    end = time.monotonic() + DRAIN_S
+    for device, edge in guarded:
+        with contextlib.suppress(OSError):
+            edge.rates.await_empty(end)
+        device.release(drain=False)
+
+
+def close_all(devices: Iterable[Device]) -> None:
+    """Close devices, all of them, then raise the first error."""
+    left, errors = collections.deque(devices), list[BaseException]()
+
+    def close_some() -> None:
+        while True:
+            try:
+                device = left.popleft()
+            except IndexError:
+                return
+            try:
+                device.close()
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=close_some, name="close") for _ in range(min(CLOSERS, len(left)) - 1)]
+    for thread in threads:
+        thread.start()
+    close_some()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
