@@ -153,6 +153,15 @@ def test_an_edge_leaves_no_class():
         assert "port t has classes [1, 2]" in simulate(3, steps=steps, settings=settings).failure
 
 
+def test_an_edge_does_not_hold_a_flow_whose_receiver_reads_all_that_comes():
+    """The switch had never seen its queue shrink and knew no rate: it was held to 144 KB/s, here for 4 s."""
+    sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(12)]
+    steps = [Step(0, "start", "a"), Step(2 * MS, "stop reading", "a"), *sent, Step(40 * MS, "read again", "a")]
+    steps.append(Step(50 * MS, "send", "t", ("a", 1, 1400)))
+    found = simulate(3, steps=steps, settings={**SETTINGS, "edge": True})
+    assert not found.failure, found
+
+
 # ---- Mistakes that are put back ----
 
 

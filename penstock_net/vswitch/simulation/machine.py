@@ -34,7 +34,7 @@ from penstock_net.vswitch.world.simulated.links import Link
 SOCKET = "/simulated/switch.sock"
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
+EDGE_BOUND_NS = 1500 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
 OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
@@ -353,6 +353,11 @@ class Machine:
         found["memory"] = sum(owner == self.pid for owner in self.world.memory.values())
         found["threads"] = sum(task.pid == self.pid for task in self.world.tasks.all)
         return dict(found)
+
+    def wait_for_threads(self, ns: int) -> None:
+        """Give threads of the switch that have been told to end the time for it, at most so long."""
+        tasks = self.world.tasks
+        self.world.wait(self.world.now + ns, lambda: not any(task.pid == self.pid for task in tasks.all))
 
     def check_counters(self) -> None:
         """Broken: a frame is missing between two places that count."""

@@ -259,6 +259,7 @@ def _end(machine: Machine) -> None:
     machine.ask({"down": True})
     machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
     _answered(machine)
+    machine.wait_for_threads(SETTLE_NS)
     owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
     taps = [name for name in machine.layout.taps if machine.link(name)]
     if owned or taps or machine.world.paths:
