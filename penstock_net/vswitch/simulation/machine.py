@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import gc
 import ipaddress
 from collections import Counter, deque
@@ -42,6 +43,12 @@ FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # 
 LEAST_LOOK_NS = 5 * MS
 ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
+
+
+@functools.cache
+def _standing_for(target: bytes) -> bytes:
+    """The Ethernet address with which the switch answers for an IP address."""
+    return bytes.fromhex(devices.mac_standing_for(ipaddress.ip_address(target)).replace(":", ""))
 
 
 class PortRow(NamedTuple):
@@ -173,8 +180,6 @@ class Machine:
     def __enter__(self) -> "Machine":
         world.use(self.world)
         self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
-        gc.collect()
-        gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
         for name in self.layout.taps:
             self.programs[self.layout.device(name)] = lambda data, name=name: self._at_tap(name, data)  # type: ignore[misc]
         self.places.begin()
@@ -197,7 +202,6 @@ class Machine:
     def __exit__(self, *error: object) -> None:
         self._abandon()
         edge.THREADS = self.edge_threads
-        gc.unfreeze()
         world.use(world.KERNEL)
         log.disabled = False
 
@@ -258,9 +262,10 @@ class Machine:
     def see_addresses(self) -> None:
         """Count changes of ports' addresses."""
         for name, port in self.daemon.ports.items() if self.daemon else ():
-            if self.addresses.setdefault(name, port["addresses"]) != port["addresses"]:
-                self.changes[name] += 1
-                self.addresses[name] = port["addresses"]
+            before, addresses = self.addresses.get(name), port["addresses"]
+            if before is not addresses:
+                self.changes[name] += before is not None and before != addresses
+                self.addresses[name] = addresses
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""
@@ -282,8 +287,8 @@ class Machine:
 
     def _resolve(self, link: Link, data: bytes) -> None:
         """The kernel finds the Ethernet address for a frame's destination: that with which the switch answers."""
-        address = ipaddress.ip_address(frames.target_of(data))
-        link.resolved(address.packed, bytes.fromhex(devices.mac_standing_for(address).replace(":", "")))
+        target = frames.target_of(data)
+        link.resolved(target, _standing_for(target))
 
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
