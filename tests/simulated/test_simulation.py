@@ -27,11 +27,11 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(24), 71, 112])  # the last two with faults that few schedules show
 def test_laws_hold(seed):
     found = simulate(seed)
     assert not found.failure, f"{found}\nfewer steps: penstock vswitch simulate --seed {seed} --shorten"
-    assert found.came > 300
+    assert found.came > 200
 
 
 def test_a_seed_is_the_same_bits():
@@ -137,6 +137,13 @@ def test_addresses_are_set_while_an_interface_is_made_again():
     for seed in (7, 8):
         found = simulate(seed, steps=steps, settings={**SETTINGS, "netns": {"t": "left"}})
         assert not found.failure, found
+
+
+def test_an_interface_is_not_moved_back_to_another_process_of_the_same_number():
+    """The machine did so itself, and said that the switch had made an interface there (seed 1073)."""
+    steps = [Step(54 * MS, "add", "v"), Step(89 * MS, "move", "v"), Step(107 * MS, "lose namespace", "process one")]
+    found = simulate(1073, steps=steps, settings={**SETTINGS, "netns": {"v": "process one"}})
+    assert not found.failure, found
 
 
 # ---- Edges ----

@@ -35,7 +35,6 @@ from penstock_net.vswitch.world.simulated.links import Link
 SOCKET = "/simulated/switch.sock"
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-EDGE_BOUND_NS = 1500 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
 OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
@@ -159,8 +158,6 @@ class Machine:
         self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
         self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
         self.edge = bool(settings.get("edge"))
-        if self.edge:
-            self.record.bound_ns = EDGE_BOUND_NS
         self.places = Places(self, settings.get("netns", {}))
         self.extra: list[str] = []  # ports that `reload` adds
         self.apps: dict[str, App] = {}
@@ -281,7 +278,7 @@ class Machine:
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
-            self.record.accepted(*found)
+            self.record.accepted(*found, link.queueing is not None and link.queueing.has_class(found[1]))
             self._resolve(link, found[1])
             link.transmit(found[1])
 
