@@ -64,6 +64,14 @@ def test_a_receiver_that_was_faster_though_its_queue_is_empty_raises_its_rate():
     assert rate(switch) == pytest.approx(10**7 + 10**7 / 6, rel=1e-3)
 
 
+def test_what_a_receiver_has_taken_does_not_wait_though_no_other_frame_comes():
+    """It was looked at when a frame came only: a flow that had ended was shown as one whose receiver does not read."""
+    switch, _, _, _ = measured("backdraft")
+    (row,), others = switch.longest_flows(1)
+    assert (row["waiting_bytes"], switch.flows()[0]["waiting_bytes"]) == (0, 0)
+    assert switch.longest_flows(0)[1]["waiting_bytes"] == 0 == others["waiting_bytes"]
+
+
 def pauses_in_vain(**options):
     """The pauses of a queue whose receiver never takes a frame, ns, one after another; what else waits is 64 B each."""
     switch, a, _ = switch_of(A, B, mode="dpfq", th_goal="1KB", th_over="2KB", th_net="3KB", **options)

@@ -9,6 +9,8 @@ import pytest
 from test_same_kernel import kernel, says, set_up, tap  # noqa: F401
 
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach import ingress_rates
+from penstock_net.vswitch.attach.ingress_rates import FlowRates
 from penstock_net.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock_net.vswitch.linux.monitor import OWN_QDISC, Monitor
 
@@ -55,7 +57,8 @@ def test_classes_and_filters():
         assert says(htb.delete_filter, 5, FLOW) == "ENOENT"
         sock.send(frame())
         assert came(port) == 1
-        htb.delete_class(5)  # with what waits in it
+        waits = htb.waiting()[5][1]
+        assert htb.delete_class(5) == waits > 0  # with what waits in it
         assert says(htb.delete_class, 5) == "ENOENT"
         assert htb.waiting() == {REST: (0, 0, 0)}
 
@@ -75,6 +78,29 @@ def test_a_class_has_room_for_so_many_frames():
         assert htb.waiting()[REST][1] == 0  # it is emptied, and stays
         set_up("t0")
         assert htb.waiting().keys() == {REST}
+
+
+def test_what_passes_while_an_edge_ends_is_not_lost(monkeypatch):
+    """It came, and was counted as lost as well: what waited was counted, passed, and only then was its class deleted."""
+    row = {**FLOW._asdict(), "pauses": 1, "waiting_bytes": 20_000, "rate_bytes_per_s": 10, "bytes": 20_000, "frames": 0}
+    with tap() as port, sender() as sock:
+        with FlowRates("t0") as rates:
+            rates.drains = False
+            monkeypatch.setattr(ingress_rates, "LEAST_RATE", 4000)
+            rates.step([row])
+            for _ in range(60):
+                sock.send(frame())
+            look, seen = rates.htb.waiting, []
+
+            def waiting():
+                found = look()
+                seen.append(found[REST + 1][1])
+                world.time.sleep(0.03)
+                return found
+
+            monkeypatch.setattr(rates.htb, "waiting", waiting)
+        assert came(port) + rates.left == 60
+        assert 0 < rates.left < seen[-1]
 
 
 def test_whose_queueing_discipline_it_is():

@@ -32,6 +32,7 @@ DRAIN_S = 1.1
 FIRST_RATE = 125_000  # while the switch does not know the receiver's
 MEAN_S = 0.1  # over so long, up to twice that, an edge measures what a receiver takes
 SPARE_FRAMES = 3000  # a second, that it may be sent beyond that; less of many, as each then may hold less in the switch
+INFINITE = float("inf")
 WAITING = (Sender.CONNECTED, Sender.ALONE)  # those who may be made to wait
 Rows = Iterable[Mapping[str, Any]]
 
@@ -67,7 +68,7 @@ class Held:
         elif now - self.marks[-1][0] > MEAN_S:
             self.marks = (self.marks[-1], (now, taken))
         at, before = self.marks[0]
-        return (taken - before) / (now - at) if now > at else float("inf")
+        return (taken - before) / (now - at) if now > at else INFINITE
 
 
 class FlowRates:
@@ -115,6 +116,7 @@ class FlowRates:
         try:
             with contextlib.suppress(OSError):  # the interface may be gone by then
                 self._drain_classes()
+                self._delete_classes()
         finally:
             self.htb.__exit__(*error)
 
@@ -154,7 +156,14 @@ class FlowRates:
         if self.drains:
             self.lift()
             self.await_empty(time.monotonic() + DRAIN_S)
-        self.left = sum(frames for _, frames, _ in self.htb.waiting().values())
+
+    def _delete_classes(self) -> None:
+        """Count what waits in the classes as lost, and have nothing of it pass any more: else it would come as well."""
+        for flow, held in self.held.items():
+            if not held.leaving:
+                self.htb.delete_filter(held.minor, flow)
+            self.left += self.htb.delete_class(held.minor)
+        self.left += self.htb.delete_class(REST)
 
     @property
     def content(self) -> bool:
@@ -174,9 +183,8 @@ class FlowRates:
             bytes_waiting = waiting[held.minor][0]
             if held.leaving:
                 if not bytes_waiting or held.sender is Sender.SHARED:  # the latter blocks its socket: the frames are dropped
-                    _, frames, dropped = waiting.pop(held.minor)
-                    self.dropped_before += frames + dropped
-                    self.htb.delete_class(held.minor)
+                    _, _, dropped = waiting.pop(held.minor)
+                    self.dropped_before += dropped + self.htb.delete_class(held.minor)
                     del self.held[flow]
             elif self._is_shared(flow, held):
                 self._let_go(flow, held)
@@ -238,6 +246,8 @@ class FlowRates:
         R_recv is bounded by the receiver's mean rate plus SPARE_FRAMES: the switch measures R_recv while frames are queued, so
         for a bursty receiver it is the rate of a burst.  If the edge is late, for want of a processor or of the kernel's RTNL
         lock, a flow at that rate could exceed the bytes that it may hold in the switch.
+        The switch does not know R_recv of a receiver whose queue it has never seen shrink, be it that this keeps up: then it is
+        what the receiver takes, at least FIRST_RATE. With that alone a flow whose receiver took all that came was held to it.
         The rate is at least R_recv/16, so that a frame occupies its class for about as long as the receiver needs for the goal.
         A stopped receiver gets a frame per eighth of the time since it stopped: the sum stays small, and after a rate was raised
         again the class is free within that time.
@@ -246,7 +256,8 @@ class FlowRates:
         if taken != held.taken:
             held.taken, held.taken_at = taken, now
         spare = SPARE_FRAMES * 2 / (1 + max(1, len(self.held))) * (row["bytes"] / row["frames"] if row["frames"] else FRAME)
-        served = min(row["rate_bytes_per_s"] or FIRST_RATE, held.mean_rate(now, taken) + spare)
+        mean = held.mean_rate(now, taken)
+        served = min(row["rate_bytes_per_s"] or max(FIRST_RATE, mean if mean < INFINITE else 0), mean + spare)
         goals = _waiting(row) / self.goal
         rate = max(LEAST_RATE, min(UNLIMITED, int(served * (1.5 - 0.5 * goals if goals < 1 else max(1 / goals, 1 / 16)))))
         stopped = now - held.taken_at

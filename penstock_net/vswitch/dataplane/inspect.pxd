@@ -2,6 +2,7 @@ from penstock_net.vswitch.dataplane.state cimport *
 from penstock_net.vswitch.dataplane.mirror cimport Capture
 from penstock_net.vswitch.dataplane.leftovers cimport QueueScan, next_waiting_queue, scan_budget, unread_frames
 from penstock_net.vswitch.dataplane.flowtable cimport is_misled, renew_flow
+from penstock_net.vswitch.dataplane.receiver cimport waiting_now
 from penstock_net.vswitch.dataplane.stations cimport forget_mac
 
 cdef inline int64_t* lengths_of(size_t address): return <int64_t*>address

@@ -12,6 +12,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.flowtable import is_misled, renew_flow
     from penstock_net.vswitch.dataplane.inspect import lengths_of, link_mirror, no_mirrors, set_mirrors, worker_of
     from penstock_net.vswitch.dataplane.leftovers import next_waiting_queue, scan_budget, unread_frames
+    from penstock_net.vswitch.dataplane.receiver import waiting_now
     from penstock_net.vswitch.dataplane.state import WAITS_KEPT, flow_at, port_at, signed_of, view_of, wait_count
     from penstock_net.vswitch.dataplane.stations import forget_mac
     from penstock_net.vswitch.memory.layout import NO_HIGH, load64
@@ -59,7 +60,7 @@ def pick_longest(first, most):
     chosen.sort(reverse=True)
     for _, _, k, i in chosen[most:]:
         flow = flow_at(worker_of(first, k), i)
-        waiting = flow.sent - flow.consumed
+        waiting = waiting_now(worker_of(first, k), flow)
         add(others, 1, waiting, flow.longest, flow.rate, flow.frames, flow.sent, flow.dropped, flow.pauses, flow.paused_ns)
     others["rate_bytes_per_s"] = round(others["rate_bytes_per_s"])
     return [(waiting, k, i) for waiting, _, k, i in chosen[:most]], others
@@ -72,7 +73,7 @@ def longest_of(worker, k, most, others):
     values, bytes_carried = lengths_of(lengths.ctypes.data), lengths_of(carried.ctypes.data)
     for i in range(worker.flow_top):
         if flow_at(worker, i).used:
-            values[i] = flow_at(worker, i).sent - flow_at(worker, i).consumed
+            values[i] = waiting_now(worker, flow_at(worker, i))
             bytes_carried[i] = flow_at(worker, i).sent
     order = np.lexsort((-carried, -lengths))[:most].tolist()
     chosen = [(int(lengths[i]), int(carried[i]), k, i) for i in order if lengths[i] >= 0]

@@ -24,6 +24,8 @@ cdef inline double gain(double queued, int64_t goal) noexcept nogil:
 
 cdef bint open_flow(Worker* worker, Flow* flow, View* view) noexcept nogil
 cdef void measure(Worker* worker, Flow* flow, View* view, int64_t now) noexcept nogil
+cdef int64_t taken_by_now(Flow* flow, View* view) noexcept nogil
+cdef int64_t waiting_now(Worker* worker, Flow* flow) noexcept nogil
 cdef void set_limits(Worker* worker, Flow* flow, View* view) noexcept nogil
 cdef int64_t room_at_driver(Worker* worker, SwitchPort* to, Flow* flow, View* view) noexcept nogil
 cdef int64_t pause_time(Worker* worker, Flow* flow) noexcept nogil

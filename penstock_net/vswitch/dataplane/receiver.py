@@ -25,6 +25,7 @@ if not cython.compiled:
         sent_to,
         signed_of,
         unsigned_of,
+        view_of,
         whole,
     )
     from penstock_net.vswitch.memory.layout import load64, word_at
@@ -52,10 +53,7 @@ def measure(worker, flow, view, now):
     A sample is weighted by its duration, so that the idle times of a receiver that works in bursts count, too.  An empty queue
     bounds the rate from below only: such a sample can raise the rate, not lower it.
     """
-    consumed = flow.consumed
-    read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
-    if 0 <= read - consumed <= flow.sent - consumed:
-        consumed = read
+    consumed = taken_by_now(flow, view)
     flow.consumed = consumed
     set_limits(worker, flow, view)
     passed = now - flow.sampled_at
@@ -70,6 +68,18 @@ def measure(worker, flow, view, now):
         flow.rate = flow.rate + (rate - flow.rate) * weight if flow.rate > 0 else rate
     flow.sampled = consumed
     flow.sampled_at = now
+
+
+def taken_by_now(flow, view):
+    """Bytes of a flow that its receiver has taken: as it says now, if that is possible, or as it was last seen."""
+    consumed = flow.consumed
+    read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
+    return read if 0 <= read - consumed <= flow.sent - consumed else consumed
+
+
+def waiting_now(worker, flow):
+    """Bytes in the queue of a flow now, also if no frame has come to it since the receiver took some."""
+    return flow.sent - taken_by_now(flow, view_of(port_at(worker, flow.target)))
 
 
 def set_limits(worker, flow, view):

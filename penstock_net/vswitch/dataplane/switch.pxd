@@ -6,6 +6,7 @@ from penstock_net.vswitch.dataplane.worker cimport loop, prepare_worker, turn
 from penstock_net.vswitch.dataplane.inspect cimport count_waiting, details_of, forget_macs, pick_longest, restart_misled_flows, share_captures
 from penstock_net.vswitch.dataplane.leftovers cimport QueueScan
 from penstock_net.vswitch.dataplane.prefixes cimport AddressTable, is_ipv4
+from penstock_net.vswitch.dataplane.receiver cimport waiting_now
 from penstock_net.vswitch.dataplane.station_flows cimport TO_STATION, is_to_station
 from penstock_net.vswitch.dataplane.stations cimport mac_of_word
 

@@ -41,6 +41,7 @@ if not cython.compiled:
         share_captures,
     )
     from penstock_net.vswitch.dataplane.prefixes import AddressTable
+    from penstock_net.vswitch.dataplane.receiver import waiting_now
     from penstock_net.vswitch.dataplane.schedule import forget_timers
     from penstock_net.vswitch.dataplane.state import (
         BROKEN_OFF,
@@ -340,10 +341,9 @@ class Switch:
             ("lost_bytes", row["waiting_bytes"]),
             ("dropped_frames", sum(row["drops"].values())),
             ("not_delivered_frames", row.get("not_delivered_frames", 0)),
+            *((key, row[key]) for key in OF_GONE[:4]),
         ):
             sums[key] += value
-        for key in OF_GONE[:4]:
-            sums[key] += row[key]
 
     def forget_flows(self, k, number):
         """Remove the flows to a port, and let those from it age; the next port of this number has another serial."""
@@ -411,7 +411,7 @@ class Switch:
             "from": self.names.get(flow.source),
             "to": self.names.get(flow.target),
             "queue": flow.queue,
-            "waiting_bytes": flow.sent - flow.consumed,
+            "waiting_bytes": waiting_now(worker_at(self.worker, k), flow),
             "behind_bytes": behind.get(key_words(words), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),

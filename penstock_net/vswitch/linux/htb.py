@@ -123,7 +123,10 @@ class Htb:
             self.route.close()
 
     def _do(self, kind: int, handle: int, parent: int, *content: bytes, info: int = 0, flags: int = 0) -> None:
-        self.route.do(kind, struct.pack("=BxxxiIII", 0, self.index, handle, parent, info) + b"".join(content), flags)
+        self.route.do(kind, self._about(handle, parent, info) + b"".join(content), flags)
+
+    def _about(self, handle: int, parent: int, info: int = 0) -> bytes:
+        return struct.pack("=BxxxiIII", 0, self.index, handle, parent, info)
 
     def set_class(self, minor: int, rate: int) -> None:
         """Create a class, or change its rate (bytes/s); its queue is kept."""
@@ -146,14 +149,19 @@ class Htb:
         handle, options = (0x100 + minor) << 16, attribute(OPTIONS, struct.pack("=I", frames))
         self._do(NEW_QDISC, handle, HANDLE + minor, attribute(KIND, b"pfifo\0"), options, flags=CREATE | REPLACE)
 
-    def delete_class(self, minor: int) -> None:
-        """Delete a class. Its queued packets are lost: check `waiting` first."""
-        self._do(DELETE_CLASS, HANDLE + minor, HANDLE)
+    def delete_class(self, minor: int) -> int:
+        """Delete a class, to which no filter assigns packets; how many were queued in it, which are lost.
+
+        The kernel says so itself: between a look at `waiting` and the deletion some could still pass.
+        """
+        ((_, content),) = self.route.ask(DELETE_CLASS, self._about(HANDLE + minor, HANDLE), ECHO)
+        numbers = _statistics(content, QUEUE_STATS)
+        return int(struct.unpack_from("=I", numbers)[0]) if numbers else 0
 
     def waiting(self) -> dict[int, tuple[int, int, int]]:
         """Bytes and packets queued in each class, and packets that it has dropped.  OSError: the interface or its HTB is gone."""
         found = {}
-        for _, content in self.route.ask(GET_CLASS, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0), DUMP):
+        for _, content in self.route.ask(GET_CLASS, self._about(0, 0), DUMP):
             (handle,) = struct.unpack_from("=I", content, 8)
             if numbers := _statistics(content, QUEUE_STATS):
                 frames, size, dropped = struct.unpack_from("=3I", numbers)
@@ -190,7 +198,7 @@ class Htb:
 
     def passed(self) -> tuple[int, int]:
         """Bytes and segments that the classes have handed to the interface."""
-        ((_, content),) = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
+        ((_, content),) = self.route.ask(GET_QDISC, self._about(HANDLE, ROOT), ECHO)
         numbers = _statistics(content, BASIC_STATS)
         size, segments = struct.unpack_from("=QI", numbers) if numbers else (0, 0)
         return size, segments

@@ -13,8 +13,8 @@ from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 WHY, FOREIGN = "another program has set its queueing discipline", 0x80020000
-EMPTY_NS = 5000 * MS  # after which an edge has no class that it does not need, at the latest
-DRAWN = 0.35  # of the runs have edges
+EMPTY_NS = 1500 * MS  # after which an edge has no class that it does not need, at the latest
+DRAWN = 0.75  # of the runs have edges; an operator may leave them out
 
 
 def replace(machine: Machine, name: str) -> None:

@@ -10,6 +10,7 @@ from penstock_net.vswitch.simulation.frames import Flow, Frame
 
 MS = 1_000_000
 BOUND_NS = 25 * MS  # in which a frame arrives between two ports with which nothing is wrong
+CLASS_BOUND_NS = 1500 * MS  # in which it does if its flow has a class of an edge, since its receiver did not read
 LONGEST = 64  # frames that a failure names
 
 
@@ -23,6 +24,7 @@ class Record:
     def __init__(self, now: Callable[[], int], names: list[str]) -> None:
         self.now, self.names = now, names
         self.under_way: dict[Frame, int] = {}  # when they were accepted
+        self.in_class: dict[Frame, int] = {}  # the same, of those that wait in a class of an edge at first
         self.may_be_late: dict[Frame, int] = {}  # of these, those whose ports something was wrong with when they were late
         self.last: dict[Flow, int] = {}  # the last number that has come
         self.sent = self.came = 0
@@ -30,7 +32,6 @@ class Record:
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
         self.events = hashlib.blake2b(digest_size=16)
-        self.bound_ns = BOUND_NS
         self.see: Callable[[str], None] = _nobody  # is told of each event, and
         self.see_frame: Callable[[int, bytes, bool], None] = _nobody  # of each frame: at which port, and whether it goes in
         self.may_pause_all = False  # who does not read pauses also those who send to others
@@ -49,12 +50,12 @@ class Record:
         if self.see is not _nobody:
             self.see(" ".join(map(str, what)))
 
-    def accepted(self, frame: Frame, data: bytes) -> None:
-        """The switch, or the kernel in front of it, has taken a frame."""
+    def accepted(self, frame: Frame, data: bytes, in_class: bool = False) -> None:
+        """The switch, or the kernel in front of it, has taken a frame; in_class: of a flow that has a class of an edge."""
         if self.see is not _nobody:
             self.see(f"sent {self.text(frame)}")
         self.see_frame(frame.flow.source, data, True)
-        self.under_way[frame] = self.now()
+        (self.in_class if in_class else self.under_way)[frame] = self.now()
         self.sent += 1
         self.sent_by[frame.flow.source] += 1
 
@@ -93,11 +94,14 @@ class Record:
 
     def _since(self, frame: Frame) -> int | None:
         """When a frame was accepted that has not come; None: there is none."""
-        return self.under_way.get(frame, self.may_be_late.get(frame))
+        return next((found[frame] for found in self._not_come() if frame in found), None)
+
+    def _not_come(self) -> tuple[dict[Frame, int], ...]:
+        return self.under_way, self.in_class, self.may_be_late
 
     def _done(self, frame: Frame) -> None:
-        if self.under_way.pop(frame, None) is None:
-            del self.may_be_late[frame]
+        for found in self._not_come():
+            found.pop(frame, None)
 
     def moved(self) -> int:
         """So often a frame has been sent, or has come."""
@@ -132,24 +136,28 @@ class Record:
         """Broken: a frame was not as it should be, or is late though nothing is wrong with either of its ports."""
         if self.failure:
             raise Broken(self.failure)
-        late = self.now() - self.bound_ns
+        self._check(self.under_way, BOUND_NS)
+        self._check(self.in_class, CLASS_BOUND_NS)
+
+    def _check(self, found: dict[Frame, int], bound_ns: int) -> None:
+        late = self.now() - bound_ns
         excused = []
-        for frame, since in self.under_way.items():
+        for frame, since in found.items():
             if since > late:
                 break
             fine = all(self.is_fine(at, since) for at in self.needs(frame.flow))
             if fine and not self.may_pause_all:
-                raise Broken(f"{self.text(frame)} has not come in {self.bound_ns // MS} ms, with nothing wrong at either port")
+                raise Broken(f"{self.text(frame)} has not come in {bound_ns // MS} ms, with nothing wrong at either port")
             excused.append(frame)
         for frame in excused:  # for ever: each is looked at once
-            self.may_be_late[frame] = self.under_way.pop(frame)
+            self.may_be_late[frame] = found.pop(frame)
 
     def account(self, counted: Counter[str]) -> None:
         """Broken: frames that have not come are not those that are counted, by what counts them."""
         missing = self.sent - self.came - self.ignored.total()
         if missing != counted.total():
             names = ", ".join(f"{number} {reason}" for reason, number in counted.items() if number)
-            first = ", ".join(self.text(frame) for frame in [*self.may_be_late, *self.under_way][:3])
+            first = ", ".join(self.text(frame) for frame in [*self.may_be_late, *self.in_class, *self.under_way][:3])
             raise Broken(f"{missing} frames have not come, and {counted.total()} are counted ({names}); the first: {first}")
 
 

@@ -3,6 +3,7 @@
 Ports are known by their numbers. Each has its usual addresses and another one, which `set` may give it.
 """
 
+import functools
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -120,13 +121,16 @@ def layout_of(content: Mapping[str, Any]) -> Layout:
 
 def first_address(addresses: list[str]) -> str | None:
     """The first IPv4 address of a port, also one of a prefix; None: it has none."""
-    for text in addresses:
-        try:
-            network = ipaddress.IPv4Network(text)
-        except ValueError:
-            continue
-        return str(network[1] if network.num_addresses > 2 else network[0])
-    return None
+    return next((found for text in addresses if (found := _first_of(text))), None)
+
+
+@functools.cache  # it is asked for each frame
+def _first_of(text: str) -> str | None:
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError:
+        return None
+    return str(network[1] if network.num_addresses > 2 else network[0])
 
 
 def in_prefix(target: bytes, addresses: Iterable[str]) -> bool:

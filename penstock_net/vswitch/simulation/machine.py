@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import gc
 import ipaddress
 from collections import Counter, deque
@@ -33,7 +34,6 @@ from penstock_net.vswitch.world.simulated.links import Link
 
 SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-EDGE_BOUND_NS = 5000 * MS  # in which a frame arrives that waits in a class, since its receiver did not read
 OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
@@ -41,6 +41,12 @@ FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # 
 LEAST_LOOK_NS = 5 * MS
 ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
+
+
+@functools.cache
+def _standing_for(target: bytes) -> bytes:
+    """The Ethernet address with which the switch answers for an IP address."""
+    return bytes.fromhex(devices.mac_standing_for(ipaddress.ip_address(target)).replace(":", ""))
 
 
 class PortRow(NamedTuple):
@@ -163,8 +169,6 @@ class Machine:
         self.settings = {key: value for key, value in settings.items() if key not in OWN_SETTINGS}
         self.programs: dict[str, Callable[[bytes], None]] = {}  # at TAPs, by the names of their interfaces
         self.edge = bool(settings.get("edge"))
-        if self.edge:
-            self.record.bound_ns = EDGE_BOUND_NS
         self.places = Places(self, settings.get("netns", {}))
         self.unheard = 0  # frames that came by a cable while no socket was at its interface
         self.extra: list[str] = []  # ports that `reload` adds
@@ -185,8 +189,6 @@ class Machine:
     def __enter__(self) -> "Machine":
         world.use(self.world)
         self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
-        gc.collect()
-        gc.freeze()  # so that `inventory` looks at what the run has made, and at nothing else
         self.start()
         return self
 
@@ -215,7 +217,6 @@ class Machine:
     def __exit__(self, *error: object) -> None:
         self._abandon()
         edge.THREADS = self.edge_threads
-        gc.unfreeze()
         world.use(world.KERNEL)
         log.disabled = False
 
@@ -276,9 +277,10 @@ class Machine:
     def see_addresses(self) -> None:
         """Count changes of ports' addresses."""
         for name, port in self.daemon.ports.items() if self.daemon else ():
-            if self.addresses.setdefault(name, port["addresses"]) != port["addresses"]:
-                self.changes[name] += 1
-                self.addresses[name] = port["addresses"]
+            before, addresses = self.addresses.get(name), port["addresses"]
+            if before is not addresses:
+                self.changes[name] += before is not None and before != addresses
+                self.addresses[name] = addresses
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""
@@ -294,7 +296,7 @@ class Machine:
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
             self.numbers[name, link.index, queue] += 1
-            self.record.accepted(*found)
+            self.record.accepted(*found, link.queueing is not None and link.queueing.has_class(found[1]))
             if link.cable:
                 self.unheard += not link.sockets
                 link.receive(found[1])
@@ -304,8 +306,8 @@ class Machine:
 
     def _resolve(self, link: Link, data: bytes) -> None:
         """The kernel finds the Ethernet address for a frame's destination: that with which the switch answers."""
-        address = ipaddress.ip_address(frames.target_of(data))
-        link.resolved(address.packed, bytes.fromhex(devices.mac_standing_for(address).replace(":", "")))
+        target = frames.target_of(data)
+        link.resolved(target, _standing_for(target))
 
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
@@ -390,6 +392,11 @@ class Machine:
         found["memory"] = sum(owner == self.pid for owner in self.world.memory.values())
         found["threads"] = sum(task.pid == self.pid for task in self.world.tasks.all)
         return dict(found)
+
+    def wait_for_threads(self, ns: int) -> None:
+        """Give threads of the switch that have been told to end the time for it, at most so long."""
+        tasks = self.world.tasks
+        self.world.wait(self.world.now + ns, lambda: not any(task.pid == self.pid for task in tasks.all))
 
     def check_counters(self) -> None:
         """Broken: a frame is missing between two places that count."""

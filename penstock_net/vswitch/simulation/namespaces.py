@@ -53,6 +53,8 @@ def move(machine: Machine, name: str) -> None:
 
 def move_back(machine: Machine, name: str) -> None:
     home, link = machine.places.of(name), machine.places.moved(name)
+    if home in machine.places.strangers.values():  # nobody moves it to another process, because that has the number
+        return
     if home and link and link.space.move(link, home):
         machine.world.at(machine.world.now + SETTLE_NS, lambda: machine.record.calm(machine.layout.number(name), MOVED))
 

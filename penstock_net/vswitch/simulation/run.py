@@ -5,6 +5,7 @@ found.failure            # "" if all laws have held
 shorten(found)           # fewer steps that break a law
 """
 
+import gc
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,23 @@ def simulate(
     trace     a file for the last events: questions to the world and their answers, steps, frames
     pcap      a file for the last frames, as pcapng
     """
+    gc.freeze()  # so that collections look at what the run has made, and at nothing else
+    try:
+        return _simulate(seed, duration, steps, settings, content, trace, pcap)
+    finally:
+        gc.collect()
+        gc.unfreeze()
+
+
+def _simulate(
+    seed: int,
+    duration: str | int,
+    steps: Sequence[Step] | None,
+    settings: dict[str, Any] | None,
+    content: Mapping[str, Any] | None,
+    trace: str | Path | None,
+    pcap: str | Path | None,
+) -> Found:
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
     layout = USUAL if content is None else layout_of(content)
@@ -265,6 +283,7 @@ def end(machine: Machine) -> None:
     machine.ask({"down": True})
     machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
     _answered(machine)
+    machine.wait_for_threads(SETTLE_NS)
     owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
     taps = [name for name in machine.layout.taps if machine.link(name)]
     paths = [path for path in machine.world.paths if path.startswith(machine.socket)]

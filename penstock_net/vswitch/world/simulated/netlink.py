@@ -23,7 +23,7 @@ LAST_OF_QUEUEING, KIND, OPTIONS, STATISTICS, REACHABLE = DELETE_FILTER, 1, 2, 7,
 SOCKET_BY_FAMILY, MEMORY = 20, 7  # of SOCK_DIAG
 INET, INET6, PERMANENT, REPLACE = 2, 10, 0x80, 0x100
 OF_NEIGHBOUR, ITS_HARDWARE, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
-ACKNOWLEDGE, MANY, DUMP = 4, 2, 0x300
+ACKNOWLEDGE, ECHO, MANY, DUMP = 4, 8, 2, 0x300
 ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64, NAMESPACE_FD = 1, 3, 4, 13, 23, 28
 OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
@@ -177,6 +177,8 @@ class Route(File):
             rows = b"".join(message(kind - 2, each, serial, MANY) for each in answers)
             self._put(rows + message(DONE, bytes(4), serial, MANY))
             return len(data)
+        if kind == DELETE_CLASS:  # as it was before, if that is wanted
+            answers, kind = answers if flags & ECHO else [], kind + 2
         for each in answers:
             self._put(message(kind - 2, each, serial))
         if flags & ACKNOWLEDGE:
@@ -241,7 +243,9 @@ class Route(File):
         elif kind == NEW_CLASS:
             found.set_class(handle & 0xFFFF, options)
         elif kind == DELETE_CLASS:
+            was = [_class(link, found, handle & 0xFFFF)] if handle & 0xFFFF in found.classes else []
             self.space.lost_in_classes += found.delete_class(handle & 0xFFFF)
+            return was
         elif kind == NEW_FILTER:
             found.add_filter(info, options)
         elif kind == DELETE_FILTER:

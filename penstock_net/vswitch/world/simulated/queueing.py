@@ -56,9 +56,16 @@ class Queueing:
         """Frames in its classes."""
         return sum(len(each.frames) for each in self.classes.values())
 
+    def _class_of(self, frame: bytes) -> int:
+        return next((each.minor for each in self.filters if each.matches(frame)), self.rest)
+
+    def has_class(self, frame: bytes) -> bool:
+        """Whether a filter assigns a frame to a class of its own."""
+        return self._class_of(frame) != self.rest
+
     def put(self, frame: bytes) -> bool:
         """Whether there was room."""
-        minor = next((each.minor for each in self.filters if each.matches(frame)), self.rest)
+        minor = self._class_of(frame)
         found = self.classes.get(minor)
         if self.kind != "htb" or found is None:
             self._pass(frame)

@@ -182,24 +182,26 @@ class Tasks:
         self.failure = self.failure or error
         self.first.until = 0.0
 
-    def _is_over(self, task: Task) -> bool:
-        is_over = task.is_over()
-        task.told = is_over or not task.files
-        return is_over
-
     def _chosen(self) -> Task:
         """The task that runs next. If there is none, time passes."""
         world = self.world
         while True:
             while world.planned and world.planned[0][0] <= world.now:
                 world.happen()
-            now = world.now
-            ready = [task for task in self.all if task.until <= now or task.killed or (task.told and self._is_over(task))]
+            now, ready = world.now, list[Task]()
+            for task in self.all:
+                if task.until <= now or task.killed:
+                    ready.append(task)
+                elif task.told:
+                    if task.is_over():
+                        ready.append(task)
+                    elif task.files:
+                        task.told = False
             if len(ready) == 1:
                 return ready[0]
             if ready:
                 return ready[int(len(ready) * world.random.random())]
-            due = min(task.until for task in self.all)
+            due = min([task.until for task in self.all])
             if world.planned and world.planned[0][0] <= due:
                 world.happen()
             elif math.isinf(due):
