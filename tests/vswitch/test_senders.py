@@ -170,7 +170,8 @@ class Classes:
 
     def delete_class(self, minor):
         assert minor not in self.of.values(), "a filter leads there"
-        del self.queues[minor], self.rates[minor]
+        del self.rates[minor]
+        return self.queues.pop(minor)
 
     def add_filter(self, minor, flow):
         self.of[flow] = minor
