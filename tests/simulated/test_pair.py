@@ -100,6 +100,14 @@ def test_the_interface_of_a_port_is_deleted_and_made_again():
     assert sum(found.lost.values()) == found.sent - found.came == 5
 
 
+def test_frames_that_a_port_has_read_when_its_interface_is_deleted():
+    """They were counted nowhere."""
+    steps = [*STARTS, Step(5 * MS, "send", "q", ("d", 40, 60)), Step(5 * MS, "delete", "q")]
+    found = simulate_pair(37, steps=steps, settings=SETTINGS)
+    assert not found.failure, found
+    assert found.lost["wire_lost"] == 1
+
+
 def test_an_interface_goes_down_just_after_it_came_up():
     steps = [
         Step(1 * MS, "down", "u"),

@@ -240,9 +240,9 @@ PLACES = (
         "wire_lost",
         "lost",
         LOST,
-        "out",
+        "in or out",
         "network",
-        "an emulated link lost it, as it was told to, or a `vhost-user` port had no guest",
+        "an emulated link lost it, as told to; a `vhost-user` port had no guest; or a port had read it when its interface went",
         "`loss` of the link; start the guest, `front_end.why` of the port says what it lacks",
     ),
     _device(
