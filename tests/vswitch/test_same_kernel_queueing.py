@@ -80,14 +80,16 @@ def test_a_class_has_room_for_so_many_frames():
         assert htb.waiting().keys() == {REST}
 
 
+PRESSED = {**FLOW._asdict(), "pauses": 1, "waiting_bytes": 20_000, "rate_bytes_per_s": 10, "bytes": 20_000, "frames": 0}
+
+
 def test_what_passes_while_an_edge_ends_is_not_lost(monkeypatch):
     """It came, and was counted as lost as well: what waited was counted, passed, and only then was its class deleted."""
-    row = {**FLOW._asdict(), "pauses": 1, "waiting_bytes": 20_000, "rate_bytes_per_s": 10, "bytes": 20_000, "frames": 0}
     with tap() as port, sender() as sock:
         with FlowRates("t0") as rates:
             rates.drains = False
             monkeypatch.setattr(ingress_rates, "LEAST_RATE", 400)
-            rates.step([row])
+            rates.step([PRESSED])
             for _ in range(60):
                 sock.send(frame())
             delete, seen = rates.htb.delete_class, []
@@ -103,6 +105,20 @@ def test_what_passes_while_an_edge_ends_is_not_lost(monkeypatch):
             monkeypatch.setattr(rates.htb, "delete_class", delete_class)
         assert came(port) + rates.left == 60
         assert 0 < rates.left < seen[0]
+
+
+def test_what_waits_is_counted_though_a_filter_has_gone(monkeypatch):
+    """Nothing was counted then."""
+    monkeypatch.setattr(ingress_rates, "LEAST_RATE", 400)
+    with tap() as port, sender() as sock:
+        with FlowRates("t0") as rates:
+            rates.drains = False
+            rates.step([PRESSED])
+            for _ in range(60):
+                sock.send(frame())
+            rates.htb.delete_filter(rates.held[FLOW].minor, FLOW)
+        assert came(port) + rates.left == 60
+        assert rates.left > 0
 
 
 def test_whose_queueing_discipline_it_is():

@@ -161,7 +161,8 @@ class FlowRates:
         """Count what waits in the classes as lost, and have nothing of it pass any more: else it would come as well."""
         for flow, held in self.held.items():
             if not held.leaving:
-                self.htb.delete_filter(held.minor, flow)
+                with contextlib.suppress(OSError):  # somebody has removed it, or it could not be set
+                    self.htb.delete_filter(held.minor, flow)
             self.left += self.htb.delete_class(held.minor)
         self.left += self.htb.delete_class(REST)
 
