@@ -4,10 +4,11 @@ from unittest import mock
 
 import pytest
 
-from penstock_net.vswitch.simulation.pair import SIDES
-from penstock_net.vswitch.simulation.pair_run import simulate_pair
+from penstock_net.vswitch.simulation.pair import SIDES, Pair
+from penstock_net.vswitch.simulation.pair_run import no_memory, simulate_pair
 from penstock_net.vswitch.simulation.run import shorten
 from penstock_net.vswitch.simulation.step import Step
+from penstock_net.vswitch.support.balance import balance
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 MS = 1_000_000
@@ -72,6 +73,16 @@ def test_a_slow_receiver_pauses_only_its_senders_behind_the_other_switch():
     found = simulate_pair(3, steps=sorted([*STARTS, *slow, *sent], key=lambda step: step.at), settings=SETTINGS)
     assert not found.failure, found
     assert found.sent == found.came
+
+
+def test_datagrams_that_wait_in_an_overlay_are_no_parked_frames():
+    """Of a switch that had sent nothing -11 frames had come out, and 11 were parked: its greetings."""
+    with Pair(1, SETTINGS) as pair:
+        no_memory(pair, "near")
+        pair.world.wait(pair.world.now + 2000 * MS)
+        found = pair.machines["near"].call(balance)
+        assert pair.overlay("near")["waiting_out"] > 0
+        assert (found["in"], found["out"], found["parked"]) == (0, 0, 0)
 
 
 # ---- Ports on existing interfaces ----

@@ -69,3 +69,20 @@ def test_all_are_closed_before_an_error_is_raised(opened, monkeypatch):
         ending.close_all(opened)
     monkeypatch.undo()
     assert [device.port.closed for device in opened] == [False, True, True]
+
+
+class NoThread:
+    def __init__(self, **options):
+        pass
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+
+def test_all_are_closed_if_no_thread_can_be_started(opened, monkeypatch):
+    """Else none is closed: this thread has not begun to close any when it starts the others."""
+    monkeypatch.setattr(world.threading, "Thread", NoThread)
+    ending.close_all(opened)
+    monkeypatch.undo()
+    assert [device.port.closed for device in opened] == [True] * 3
+    opened[2].port = devices.open_device(devices.validate_device({"kind": "tap", "device": "t2"}, "p"), []).port

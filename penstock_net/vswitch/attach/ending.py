@@ -46,9 +46,12 @@ def close_all(devices: Iterable[Device]) -> None:
             except BaseException as error:
                 errors.append(error)
 
-    threads = [threading.Thread(target=close_some, name="close") for _ in range(min(CLOSERS, len(left)) - 1)]
-    for thread in threads:
-        thread.start()
+    threads = list[threading.Thread]()
+    with contextlib.suppress(RuntimeError):  # no more threads can be started
+        for _ in range(min(CLOSERS, len(left)) - 1):
+            thread = threading.Thread(target=close_some, name="close")
+            thread.start()
+            threads.append(thread)
     close_some()
     for thread in threads:
         thread.join()

@@ -161,7 +161,8 @@ class FlowRates:
         """Count what waits in the classes as lost, and have nothing of it pass any more: else it would come as well."""
         for flow, held in self.held.items():
             if not held.leaving:
-                self.htb.delete_filter(held.minor, flow)
+                with contextlib.suppress(OSError):  # somebody has removed it, or it could not be set
+                    self.htb.delete_filter(held.minor, flow)
             self.left += self.htb.delete_class(held.minor)
         self.left += self.htb.delete_class(REST)
 
@@ -246,8 +247,8 @@ class FlowRates:
         R_recv is bounded by the receiver's mean rate plus SPARE_FRAMES: the switch measures R_recv while frames are queued, so
         for a bursty receiver it is the rate of a burst.  If the edge is late, for want of a processor or of the kernel's RTNL
         lock, a flow at that rate could exceed the bytes that it may hold in the switch.
-        The switch does not know R_recv of a receiver whose queue it has never seen shrink, be it that this keeps up: then it is
-        what the receiver takes, at least FIRST_RATE. With that alone a flow whose receiver took all that came was held to it.
+        The switch does not know R_recv of a receiver whose queue it has never seen shrink, perhaps since the receiver keeps up.
+        Then it is what the receiver takes, but at least FIRST_RATE; FIRST_RATE alone would hold the flow to it for ever.
         The rate is at least R_recv/16, so that a frame occupies its class for about as long as the receiver needs for the goal.
         A stopped receiver gets a frame per eighth of the time since it stopped: the sum stays small, and after a rate was raised
         again the class is free within that time.

@@ -1,6 +1,5 @@
 """Two simulated machines, each with its switch, and a network between them; `pair_run.py` runs both under a seed."""
 
-import gc
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -95,7 +94,6 @@ class Pair:
         self.machines["near"].__enter__()
         try:
             self.record.disturb(WIRE, "no session")
-            gc.collect()
             self.machines["far"].start()
         except BaseException:
             self.__exit__()

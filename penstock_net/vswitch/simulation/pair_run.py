@@ -15,7 +15,7 @@ from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
 from penstock_net.vswitch.simulation.pair import HOSTS, LINK, PORTS, RECOVER_NS, SIDES, Pair
-from penstock_net.vswitch.simulation.run import PROBES, Found
+from penstock_net.vswitch.simulation.run import PROBES, Found, own_garbage
 from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.simulation.trace import Trace
 from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
@@ -153,6 +153,7 @@ def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
 # ---- A run ----
 
 
+@own_garbage()
 def simulate_pair(
     seed: int,
     duration: str | int = "100ms",

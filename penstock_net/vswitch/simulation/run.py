@@ -5,9 +5,10 @@ found.failure            # "" if all laws have held
 shorten(found)           # fewer steps that break a law
 """
 
+import contextlib
 import gc
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,18 @@ class Found:
         return "\n".join(lines)
 
 
+@contextlib.contextmanager
+def own_garbage() -> Iterator[None]:
+    """Collections look at what a run makes meanwhile, and at nothing else: each run has some."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+
+
+@own_garbage()
 def simulate(
     seed: int,
     duration: str | int = "100ms",
@@ -71,23 +84,6 @@ def simulate(
     trace     a file for the last events: questions to the world and their answers, steps, frames
     pcap      a file for the last frames, as pcapng
     """
-    gc.freeze()  # so that collections look at what the run has made, and at nothing else
-    try:
-        return _simulate(seed, duration, steps, settings, content, trace, pcap)
-    finally:
-        gc.collect()
-        gc.unfreeze()
-
-
-def _simulate(
-    seed: int,
-    duration: str | int,
-    steps: Sequence[Step] | None,
-    settings: dict[str, Any] | None,
-    content: Mapping[str, Any] | None,
-    trace: str | Path | None,
-    pcap: str | Path | None,
-) -> Found:
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
     layout = USUAL if content is None else layout_of(content)
