@@ -252,7 +252,10 @@ def on_timer(me, node):
     about_incoming(frame, incoming)
     my_frame(me, frame).quanta = mine.granted
     mine.way = (mine.way + 1) % WAYS
-    send_along(node, mine.slot, incoming.src, hash31(frame.hash, mine.way), frame)
+    if port_at(node, mine.slot).down:  # nothing may come by another port before this flow has credit
+        send_to_host(node, incoming.src, frame)
+    else:
+        send_along(node, mine.slot, incoming.src, hash31(incoming.hash, mine.way), frame)
     if me.rates:
         steps(me, node)
     gap = QUANTUM * port_at(node, 0).ps_per_byte / node.port_count / PULL_RATE

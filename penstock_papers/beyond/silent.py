@@ -10,7 +10,7 @@ and 1 us, a permutation of 2 MB, three times with the same flows:
   credits.  The ends have to find out which paths are bad
 
 The link stays dead, so a flow whose one path leads over it, or whose ACKs do, never ends under silent.  A run ends at 50 ms, a
-hundred timeouts of 500 us; who has not ended then is counted, and has the age of his flow as completion time.
+hundred timeouts of 500 us; a flow that has not ended then is counted, with its age as completion time.
 
 Scale quick has 1 MB, and the link dies at 20 us.  Completion times are by the receiver's clock.
 """

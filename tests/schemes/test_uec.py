@@ -232,7 +232,7 @@ BITS = {
     "lowest_bit": lambda bits: (bits & -bits).bit_length() - 1,
     "my_incoming": lambda _, incoming: incoming,
 }
-PORT = SimpleNamespace(ps_per_byte=80, up=0)
+PORT = SimpleNamespace(ps_per_byte=80, up=0, down=0)
 
 
 class ReceiverFile(dict):
@@ -254,7 +254,7 @@ class ReceiverFile(dict):
             port_of=lambda _: PORT,
             port_at=lambda *_: PORT,
             incoming_at=lambda _, number: self.incoming[number],
-            new_frame=lambda *_: SimpleNamespace(hash=0),
+            new_frame=lambda *_: SimpleNamespace(),
             about_incoming=lambda frame, incoming: setattr(frame, "flow", incoming.number),
             send_along=lambda _, slot, src, way, frame: self.sent.append((src, frame)),
             flow_of=lambda *_: flow,
@@ -269,7 +269,7 @@ class ReceiverFile(dict):
     def incoming_of(self, number, src):
         if number not in self.incoming:
             fresh = zeros(self["incoming_state"], {}, {})
-            fresh.__dict__.update(number=number, src=src, expected=0, complete=0)
+            fresh.__dict__.update(number=number, src=src, expected=0, complete=0, hash=0)
             self.incoming[number] = fresh
         return self.incoming[number]
 

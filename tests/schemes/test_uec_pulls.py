@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from penstock_net.composition import parse
-from penstock_net.sim.config import Measure
+from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.simulate import simulate
-from penstock_net.topology import leaf_spine
+from penstock_net.topology import leaf_spine, rails
 from penstock_net.workload import flow_list
 
 
@@ -25,3 +25,14 @@ def test_pulls_of_one_flow_take_all_paths_alike():
     made = simulate(topo, flow_list(topo, [(0, 2, 2_000_000)]), parse("uec:rccc+oblivious"), measure=Measure(sample="0s"))
     up = made.ports.filter((pl.col("node") == topo.node("tor1")) & (pl.col("peer") >= topo.hosts))["control_bytes"].to_list()
     assert len(up) == 4 and sum(up) > 100 * 64 and max(up) < 1.5 * min(up)
+
+
+@pytest.mark.parametrize("scheme", ["uec:rccc+mixed", "uec:both+mixed"])
+def test_a_link_of_the_receiver_goes_down_between_a_packet_and_the_next_credit(scheme):
+    """63 flows take turns, longer than an RTT: nothing of a flow is on its way, by another link, when one fails."""
+    dies = {"time": "150us", "a": "host2", "b": "tor0", "up": False}
+    topo = rails(servers=32, gpus=2, planes=4, spines=4, rate="100Gbps", delay="1us", buffer="12MB").with_changes([dies])
+    flows = flow_list(topo, [(src, 2, 200_000) for src in range(topo.hosts) if src != 2])
+    host, measure = HostConfig(ports="packet"), Measure(sample="0s")
+    made = simulate(topo, flows, parse(scheme), host=host, measure=measure, max_time_ps=5 * 10**9)
+    assert made.summary["flows_finished"] == len(flows)

@@ -37,6 +37,12 @@ def test_names_of_test_files_are_unique():
     assert not [name for name, count in names.items() if count > 1]
 
 
+def test_what_is_thorough_is_said_once():
+    """Of two lines for a test only the last one would count."""
+    lines = [line for line in (ROOT / "tests/thorough.txt").read_text().splitlines() if line and line[0] != "#"]
+    assert not [what for what, count in Counter(line.partition(" keep ")[0] for line in lines).items() if count > 1]
+
+
 FONTS = """
 import sys
 sys.path.insert(0, "tests")
