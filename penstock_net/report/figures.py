@@ -76,7 +76,7 @@ class Figure:
 
 def classes(runs: Sequence[Run]) -> dict[str, str]:
     """The choices of flows: a key of the variants, and what it means."""
-    known = sorted({name for run in runs for name in run.flows["class"].unique().cast(pl.String)})
+    known = sorted({name for run in runs for name in run.classes})
     chosen = {BACKGROUND: "without incast"} if any(run.background() for run in runs) else {}
     return chosen | {ALL: "all flows"} | {f"={name}": f"only {name}" for name in known if len(known) > 1}
 
@@ -139,9 +139,8 @@ def _slowdown(runs: Sequence[Run], clock: str) -> Figure:
 
 def binned(run: Run, choice: str, clock: Any) -> pl.DataFrame:
     """Run.slowdown of a choice with every statistic as a column; no rows if the run has no such flows."""
-    known = run.flows["class"].unique().cast(pl.String).to_list()
     wanted = {BACKGROUND: run.background(), ALL: None}.get(choice, [choice[1:]])
-    if wanted and not set(wanted) <= set(known):
+    if wanted and not set(wanted) <= set(run.classes):
         wanted, run = None, run.changed(flows=run.flows.clear())
     options: dict[str, Any] = {"class_": wanted, "clock": clock}
     table = run.slowdown([float(name[1:]) for name in STATISTICS if name[0] == "p"], **options)

@@ -66,6 +66,8 @@ def run_of(sizes: list[int], class_: str = "poisson", slowdown: int = 1) -> Run:
 )
 def test_limits_are_the_papers_where_they_hold_flows_and_thirds_elsewhere(given, short, long):
     assert Limits.of_sizes([sizes_of(np.array(given, dtype=np.int64))]) == Limits(short, long)
+    parts = [sizes_of(np.array(part, dtype=np.int64)) for part in (given[::2], given[1::2])]
+    assert Limits.of_sizes(parts) == Limits(short, long)  # of several runs, which have some sizes in common
 
 
 def test_runs_have_the_same_limits_and_one_that_has_such_flows_decides():
