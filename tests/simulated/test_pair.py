@@ -4,6 +4,7 @@ from unittest import mock
 
 import pytest
 
+from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.pair import SIDES, Pair
 from penstock_net.vswitch.simulation.pair_run import no_memory, simulate_pair
 from penstock_net.vswitch.simulation.run import shorten
@@ -128,6 +129,30 @@ def test_an_interface_goes_down_just_after_it_came_up():
     ]
     found = simulate_pair(344, steps=[*STARTS, *steps], settings=SETTINGS)
     assert not found.failure, found
+
+
+def test_down_reports_what_a_port_holds_for_its_interface():
+    """It was reported nowhere."""
+    with Pair(1, SETTINGS) as pair:
+        near = pair.machines["near"]
+        known.down(near, "p")
+        known.send(near, "t", "p", 10, 60)
+        pair.world.wait(pair.world.now + 20 * MS)
+        near.ask({"down": True})
+        near.wait(2000 * MS, lambda: near.task.ended, "the switch does not stop")
+        assert [(row["port"], row["reason"], row["frames"]) for row in near.daemon.losses] == [("p", "errors_out", 10)]
+
+
+def test_what_a_port_has_read_when_it_is_detached_is_counted():
+    def detach(switch):
+        assert switch.drivers[switch.numbers["p"]].kernel.receive()  # with those that came together with it
+        switch.detach_name("p")
+        return switch.ledger.counts_of("p")["wire_lost"]
+
+    with Pair(1, SETTINGS) as pair:
+        near = pair.machines["near"]
+        known.send(near, "p", "t", 10, 60)
+        assert near.call(detach) == 9
 
 
 # ---- Mistakes ----

@@ -12,7 +12,7 @@ import cython
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import open_absent
-from penstock_net.vswitch.ports.mmsg import waiting_frames
+from penstock_net.vswitch.ports.mmsg import give_up_waiting, waiting_frames
 from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
@@ -260,15 +260,23 @@ class PortDriver:
         inspect_drivers(worker)
 
     def remove(self, switch):
-        """Stop driving the port. Frames in its region are lost, and frames in the ring of a TAP, which are counted."""
+        """Stop driving the port. Frames in its region, in the ring of a TAP, and in the port itself are lost, and counted."""
         self.end_stations(worker_of(switch, self.home))
         remove_driver(worker_of(switch, self.home), self.driver.port)
         if self.edge is not None:
             self.edge.wake_worker_by(-1)
         inspect_drivers(worker_of(switch, self.home))
         self.swallow()
+        self.count_read()
         if self.queued_now < 0:
             self.unwatch(switch)
+        if not self.driver.overlay:
+            give_up_waiting(self.kernel)
+
+    def count_read(self):
+        """Count the frames that the port has read, and nobody will forward; an overlay misses its datagrams by their numbers."""
+        if not self.driver.overlay and not self.kernel.closed:
+            self.before["lost"] += len(self.kernel.take_out())
 
     def watch(self, switch):
         """Have frames from the device wake its worker."""
@@ -283,8 +291,7 @@ class PortDriver:
         """Count the frames in the ring of a TAP, which nobody will read."""
         if self.kernel.kind == "tap" and not self.kernel.closed:
             count = self.kernel.swallow(MOST_NOT_READ)
-            self.not_read += count
-            self.swallowed += count
+            self.not_read, self.swallowed = self.not_read + count, self.swallowed + count
 
     def set_mac(self, mac):
         """The destination address of frames to the device, of 6 bytes."""
@@ -325,9 +332,8 @@ class PortDriver:
 
     def set_counted(self, found):
         self.queued, self.refused, self.queued_now = found["queued"], found["refused"], found["queued_now"]
-        self.not_read, self.swallowed = found["not_read"], found["swallowed"]
+        self.not_read, self.swallowed, self.edge_seen = found["not_read"], found["swallowed"], found["edge_seen"]
         self.before, self.edge_before = collections.Counter(found["before"]), collections.Counter(found["edge_before"])
-        self.edge_seen = found["edge_seen"]
 
     def find_names(self, switch):
         """Enter its flows into the maps of their queues, after its state was set."""
@@ -347,16 +353,13 @@ class PortDriver:
             return
         driver = self.driver
         flush_device(driver)
-        if not driver.overlay and not self.kernel.closed:  # datagrams of an overlay are missed by their numbers
-            self.before["lost"] += len(self.kernel.take_out())
+        self.count_read()
         self.forget_stations()
         self.unwatch(switch)
         sent = sum([frames_to(worker_of(switch, k), driver.port) for k in range(switch.count)])
         self.queued_now = sent - signed_of(load64(returned_at(driver, driver.queues)))
         driver.kernel = pointer_to(self.absent)
-        driver.read_at = ENDLESS
-        driver.busy_since = 0
-        driver.try_at = 0
+        driver.read_at, driver.busy_since, driver.try_at = ENDLESS, 0, 0
 
     def resume(self, switch, kernel, mac=None):
         """Drive a device again, perhaps by another kernel port; addresses that were learned before are forgotten."""

@@ -209,8 +209,16 @@ def waiting_frames(handle):
     return mail.count - mail.first
 
 
+def give_up_waiting(handle):
+    """Count the frames that the kernel does not take now as lost, of a port of this module."""
+    port = pointer_to(handle)
+    if port.flush == mail_flush and not mail_flush(port):
+        give_up_mail(handle)
+
+
 def give_up_mail(handle):
     """Count the frames that the kernel has not taken by the end as lost."""
     mail = mail_of(pointer_to(handle))
     pointer_to(handle).errors_out += mail.count - mail.first
-    mail.first = mail.count
+    mail.first = mail.count = 0
+    mail.start = mail.end = 0
