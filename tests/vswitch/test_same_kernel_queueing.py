@@ -121,6 +121,20 @@ def test_what_waits_is_counted_though_a_filter_has_gone(monkeypatch):
         assert rates.left > 0
 
 
+def test_classes_of_another_program_stay_as_they_are():
+    """Its HTB may have our handle, and classes of our numbers: they were given our rates, or deleted."""
+    with tap(), Htb("t0", None) as theirs:
+        theirs.set_class(2, 1_000_000)
+        rates = FlowRates("t0")
+        rates.htb.replaced = True
+        rates.__exit__()
+        assert set(theirs.waiting()) == {1, 2}
+        rates = FlowRates("t0")
+        rates.__exit__()
+        with pytest.raises(OSError):
+            theirs.waiting()[2]
+
+
 def test_whose_queueing_discipline_it_is():
     with tap(), contextlib.closing(Monitor()) as monitor:
         index = world.socket.if_nametoindex("t0")

@@ -20,14 +20,17 @@ def release_all(devices: Iterable[Device]) -> None:
     """End the edges of devices that will be closed next; wait a while for the frames in their classes."""
     guarded = [(device, device.edge) for device in devices if device.edge]
     THREADS.remove(*(edge for _, edge in guarded))
+    own = [edge for _, edge in guarded if not edge.rates.htb.replaced]
     for device, edge in guarded:
         edge.rates.htb.stays |= not device.plan.is_persistent  # to remove it takes the kernel some 20 ms, too
+    for edge in own:
         with contextlib.suppress(OSError):  # the interface may be gone by then
             edge.rates.lift()
     end = time.monotonic() + DRAIN_S
-    for device, edge in guarded:
+    for edge in own:
         with contextlib.suppress(OSError):
             edge.rates.await_empty(end)
+    for device, _ in guarded:
         device.release(drain=False)
 
 

@@ -114,9 +114,10 @@ class FlowRates:
 
     def __exit__(self, *error: object) -> None:
         try:
-            with contextlib.suppress(OSError):  # the interface may be gone by then
-                self._drain_classes()
-                self._delete_classes()
+            if not self.htb.replaced:
+                with contextlib.suppress(OSError):  # the interface may be gone by then
+                    self._drain_classes()
+                    self._delete_classes()
         finally:
             self.htb.__exit__(*error)
 

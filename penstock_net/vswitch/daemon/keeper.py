@@ -530,7 +530,7 @@ class Keeper:
         if ours and device.edge and not device.edge.error:
             return ""
         if device.edge:
-            device.edge.rates.htb.stays = not ours
+            device.edge.rates.htb.replaced = not ours
         if forced or not handle or (ours and time.monotonic() >= kept.edge_after):
             return self._begin_edge(kept)
         if not ours:

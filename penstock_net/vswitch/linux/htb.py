@@ -85,7 +85,8 @@ class Htb:
 
     def __init__(self, device: str, namespace: NetNs | None = None, queue_frames: int = 100_000) -> None:
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
-        self.stays = False  # whether its queueing discipline stays: it is another program's by now, or ends with its interface
+        self.stays = False  # whether its queueing discipline stays: it ends with its interface
+        self.replaced = False  # whether that of the interface is another program's by now
         with enter(namespace):
             try:
                 self.index = socket.if_nametoindex(device)
@@ -117,7 +118,7 @@ class Htb:
     def __exit__(self, *error: object) -> None:
         try:
             with contextlib.suppress(OSError):  # the interface may be gone by then
-                if not self.stays:
+                if not (self.stays or self.replaced):
                     self._do(DELETE_QDISC, HANDLE, ROOT)
         finally:
             self.route.close()
