@@ -139,7 +139,7 @@ def test_every_frame_of_a_switch_is_accounted_for():
 DEVICE = {
     **dict.fromkeys(("malformed", "not_carried", "wrong_vlan", "wrong_vlan_out", "answered"), 0),
     **dict.fromkeys(("station_spoofed", "same_port", "to_unknown"), 0),
-    **dict.fromkeys(("flooded", "errors_out", "too_long", "cut_frames"), 0),
+    **dict.fromkeys(("flooded", "errors_out", "waiting_out", "too_long", "cut_frames"), 0),
     **{"kind": "tap", "frames_in": 7, "taken_in": 5, "of_the_link": 2, "taken_out": 5, "frames_out": 3},
     **{"evicted_out": 1, "queued_when_gone": 0, "device_gone": 1},
 }
