@@ -30,6 +30,13 @@ PAIRS = ("ac", "bu", "ta", "da", "ub", "ct", "pq", "qa", "cp")
 SENT = [Step(5 * MS, "send", name, (target, 40, 1400)) for name, target in PAIRS]
 
 
+def test_both_switches_have_ended_after_a_failure():
+    """Only the near one was waited for."""
+    with pytest.raises(ZeroDivisionError), Pair(1, SETTINGS) as pair:
+        raise ZeroDivisionError
+    assert [pair.machines[side].task.ended for side in SIDES] == [True, True]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_laws_hold(seed):
     found = simulate_pair(seed)

@@ -17,10 +17,12 @@ from frames import payload_of, udp
 from waiting import Stopwatch, until
 
 from penstock_net.cli import main
-from penstock_net.errors import SpecError
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.attach import ending
 from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.config import validate_spec
+from penstock_net.vswitch.daemon.server import Daemon
 
 
 @pytest.fixture(scope="module")
@@ -303,3 +305,29 @@ def test_a_switch_that_closes_the_connection_between_request_and_answer(tmp_path
             with pytest.raises(SpecError, match="closed the connection"):
                 protocol.ask(str(path), {"show": "x" * 4_000_000})
             thread.join()
+
+
+def test_the_switch_ends_even_if_a_part_of_its_end_fails(tmp_path, monkeypatch):
+    """Its workers went on, and nobody was told, in a program of which it was one part."""
+    errors, before = [], set(threading.enumerate())
+
+    def serve():
+        try:
+            daemon.serve()
+        except PenstockError as error:
+            errors.append(str(error))
+
+    def fails(devices):
+        raise PenstockError("an edge")
+
+    monkeypatch.setattr(ending, "release_all", fails)
+    daemon = Daemon({"port": [{"name": "a", "addresses": [A]}]}, str(tmp_path / "s.sock"))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        until(lambda: daemon.keeper)
+    finally:
+        daemon.over.set()
+        thread.join(60)
+    assert errors == ["an edge"] and daemon.ended.is_set()
+    until(lambda: set(threading.enumerate()) <= before, "its threads have ended")

@@ -6,6 +6,7 @@ import pytest
 from test_same_kernel import kernel  # noqa: F401
 from test_same_kernel_queueing import SLOW, frame, sender
 
+from penstock_net.errors import PenstockError
 from penstock_net.vswitch import world
 from penstock_net.vswitch.attach import devices, ending
 from penstock_net.vswitch.attach.ingress_rates import DRAIN_S
@@ -69,6 +70,18 @@ def test_all_are_closed_before_an_error_is_raised(opened, monkeypatch):
         ending.close_all(opened)
     monkeypatch.undo()
     assert [device.port.closed for device in opened] == [False, True, True]
+
+
+def test_all_edges_end_before_an_error_is_raised(opened, monkeypatch):
+    """Errors other than the kernel's left the edges of all that came later."""
+
+    def fails():
+        raise PenstockError("malformed")
+
+    monkeypatch.setattr(opened[0].edge.rates, "lift", fails)
+    with pytest.raises(PenstockError, match="malformed"):
+        ending.release_all(opened)
+    assert [device.edge for device in opened] == [None] * 3
 
 
 class NoThread:

@@ -6,7 +6,8 @@ lets all wait at the same time.
 
 import collections
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from penstock_net.vswitch.attach.devices import Device
 from penstock_net.vswitch.attach.edge import THREADS
@@ -17,21 +18,33 @@ CLOSERS = 16  # threads that close devices
 
 
 def release_all(devices: Iterable[Device]) -> None:
-    """End the edges of devices that will be closed next; wait a while for the frames in their classes."""
+    """End the edges of devices that will be closed next, all of them, then raise the first error that is not of the kernel, whose
+    interface may be gone by then.  They wait a while for the frames in their classes.
+    """
     guarded = [(device, device.edge) for device in devices if device.edge]
+    errors = list[Exception]()
+
+    def attempt(step: Callable[..., object], *arguments: Any) -> None:
+        try:
+            step(*arguments)
+        except OSError:
+            pass
+        except Exception as error:
+            errors.append(error)
+
     THREADS.remove(*(edge for _, edge in guarded))
     own = [edge for _, edge in guarded if not edge.rates.htb.replaced]
     for device, edge in guarded:
         edge.rates.htb.stays |= not device.plan.is_persistent  # to remove it takes the kernel some 20 ms, too
     for edge in own:
-        with contextlib.suppress(OSError):  # the interface may be gone by then
-            edge.rates.lift()
+        attempt(edge.rates.lift)
     end = time.monotonic() + DRAIN_S
     for edge in own:
-        with contextlib.suppress(OSError):
-            edge.rates.await_empty(end)
+        attempt(edge.rates.await_empty, end)
     for device, _ in guarded:
-        device.release(drain=False)
+        attempt(device.release, False)
+    if errors:
+        raise errors[0]
 
 
 def close_all(devices: Iterable[Device]) -> None:

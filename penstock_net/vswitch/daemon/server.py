@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS = 128  # of other users, without those that have attached
 MOST_OF_A_USER = 32
 BACKLOG = 64  # connections that wait to be accepted
-REQUEST_BYTES = 1 << 13  # of other users; a specification may be longer
-OWN_REQUEST_BYTES = 1 << 20
+REQUEST_BYTES, OWN_REQUEST_BYTES = 1 << 13, 1 << 20  # of other users; and of the own one, as a specification may be longer
 ACCEPT_S = 0.2  # until the main thread sees to other things
 REQUEST_S = 5.0  # to receive a whole request, and to send an answer
 ATTACH_AFTER_S = 0.02  # between two attachments to a port, since each takes time of the worker
@@ -196,27 +195,36 @@ class Daemon:
                     continue
                 self._admit(connection)
         finally:
-            notify("STOPPING=1")
-            self._unbind()
-            if self.metrics:
-                self.metrics.close()
-            names = list(self.attached)
+            self._stop()
+
+    def _stop(self) -> None:
+        """End everything; if one part cannot, the others do, and the first error is raised."""
+        with contextlib.ExitStack() as parts:  # the last first
+            parts.callback(self._say_ended)
+            parts.callback(lambda: ending.close_all(self.devices.values()))
+            parts.callback(self._say_lost, list(self.attached))
+            parts.callback(self.switch.stop)
+            parts.callback(lambda: ending.release_all(self.devices.values()))
+            parts.callback(self.watcher.close)
             if self.keeper:
-                self.keeper.close()
-            self.watcher.close()
-            ending.release_all(self.devices.values())
-            self.switch.stop()
-            self.left = operations.last_rows(self.switch.detached, names)
-            self.losses = self.switch.ledger.rows()
-            for line in operations.lost(self.left):
-                log.warning("%s", line)
-            log.info("down")
-            for each in list(self.attached.values()):
-                _shut(each)
-            ending.close_all(self.devices.values())
-            self.ended.set()
-            for thread in self.down_threads:
-                thread.join(2)
+                parts.callback(self.keeper.close)
+            if self.metrics:
+                parts.callback(self.metrics.close)
+            parts.callback(self._unbind)
+            parts.callback(notify, "STOPPING=1")
+
+    def _say_lost(self, names: list[str]) -> None:
+        self.left, self.losses = operations.last_rows(self.switch.detached, names), self.switch.ledger.rows()
+        for line in operations.lost(self.left):
+            log.warning("%s", line)
+        log.info("down")
+        for each in list(self.attached.values()):
+            _shut(each)
+
+    def _say_ended(self) -> None:
+        self.ended.set()
+        for thread in self.down_threads:
+            thread.join(2)
 
     def _begin(self) -> None:
         """Begin the edges of the devices, and keep them."""

@@ -215,12 +215,12 @@ class Machine:
                 self.record.calm(self.layout.number(name), "not there")
 
     def __exit__(self, *error: object) -> None:
-        self._abandon()
+        self.abandon()
         edge.THREADS = self.edge_threads
         world.use(world.KERNEL)
         log.disabled = False
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """After a failure: have all tasks end that can."""
         tasks = self.world.tasks
         if len(tasks.all) == 1:

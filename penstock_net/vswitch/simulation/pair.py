@@ -101,11 +101,7 @@ class Pair:
         return self
 
     def __exit__(self, *error: object) -> None:
-        far = self.machines["far"]
-        for app in far.apps.values():
-            self.world.tasks.kill(app.task.pid)
-        if far.daemon:
-            far.daemon.over.set()
+        self.machines["far"].abandon()
         self.machines["near"].__exit__(*error)
 
     def machine(self, name: str) -> Machine:
