@@ -69,6 +69,28 @@ def test_an_interface_that_was_there_before_is_given_back_as_it_was(tmp_path, up
         assert described(space) == before
 
 
+def test_the_ring_keeps_its_length_when_the_interface_was_down(tmp_path):
+    """It was shortened to that of a TAP without an edge, with the loss of what did not fit."""
+    with Namespace() as space, switch(tmp_path) as daemon:
+        ask(daemon, port_add=[tap("b", B, path_of(space), routes=["10.82.0.0/16"])])
+        space.run("ip", "link", "set", "sw0", "down")
+        becomes(daemon, "b", "down")
+        space.run("ip", "link", "set", "sw0", "up")
+        until(lambda: "10.82.0.0/16" in described(space)[4], "it is set up again")
+        assert described(space)[1] == 100_000
+
+
+def test_a_default_route_is_taken_away_again(tmp_path):
+    """`ip` calls it "default", which is not what the port calls it."""
+    with Namespace() as space, switch(tmp_path) as daemon:
+        prepare(space, True)
+        before = described(space)
+        ask(daemon, port_add=[tap("b", B, path_of(space), persistent=True, mtu=1400, routes=["0.0.0.0/0", "10.83.0.1/32"])])
+        assert "default" in described(space)[4]
+        ask(daemon, port_del=["b"])
+        assert described(space) == before
+
+
 def test_one_that_the_switch_has_made_is_removed(tmp_path):
     with Namespace() as space, switch(tmp_path) as daemon:
         ask(daemon, port_add=[tap("b", B, path_of(space), **KEYS)])

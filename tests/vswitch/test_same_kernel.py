@@ -35,6 +35,7 @@ real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 def kernel(request):
     """The world is one or the other; this thread is in a namespace without IPv6, whose kernel sends nothing by itself."""
     with contextlib.ExitStack() as stack:
+        space = None
         if request.param == "real":
             space = stack.enter_context(Namespace("conformance"))
             for which in ("default", "all"):
@@ -44,7 +45,7 @@ def kernel(request):
             stack.callback(table.check)
             stack.callback(world.use, world.KERNEL)
             world.use(Simulated(seed=1))
-        yield SimpleNamespace(is_real=request.param == "real")
+        yield SimpleNamespace(is_real=request.param == "real", space=space)
 
 
 def says(call, *arguments):

@@ -1,6 +1,7 @@
 """As test_same_kernel: network namespaces of the simulated kernel and of the real one."""
 
 import contextlib
+import ipaddress
 import os
 import select
 import struct
@@ -16,6 +17,7 @@ from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.linux import interfaces, netlink, netns
 from penstock_net.vswitch.linux.monitor import Monitor, Mounts
+from penstock_net.vswitch.linux.set_up import Interface
 
 pytestmark = pytest.mark.usefixtures("kernel")
 NAME = f"same{os.getpid()}"
@@ -172,7 +174,7 @@ def test_a_namespace_lives_as_long_as_something_keeps_it():
         with opened() as space:
             with space.enter():
                 port = devices.open_port("tap", name="t0", headers=False)
-                netns.ip("link", "set", "t0", "up")
+                set_up("t0")
             other = contextlib.closing(Monitor(space))
             delete()
             assert netns.identity(NAME) is None
@@ -212,7 +214,8 @@ def test_an_interface_that_is_moved():
     """It is down there and has nothing; what is in its ring stays; sockets on it are told that it has gone."""
     with named(), opened() as space, tap("t0") as port, packets() as sock, contextlib.closing(Monitor(space)) as there:
         here = netns.identity("/proc/thread-self/ns/net")
-        netns.ip("address", "replace", "10.1.0.1/24", "dev", "t0")
+        with Interface("t0") as interface:
+            interface.add_address(ipaddress.ip_address("10.1.0.1"), 24)
         sock.send(FRAME)
         with contextlib.closing(Monitor()) as monitor:
             number = monitor.named("t0").number

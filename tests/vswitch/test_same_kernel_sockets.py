@@ -15,6 +15,8 @@ from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.linux import netns, unix_socket
 from penstock_net.vswitch.linux.monitor import Monitor
+from penstock_net.vswitch.linux.netlink import NEW_LINK, attribute, link
+from penstock_net.vswitch.linux.set_up import Interface
 
 pytestmark = pytest.mark.usefixtures("kernel")
 HERE = ipaddress.ip_address("10.1.0.1")
@@ -149,37 +151,18 @@ def test_threads_wait_for_each_other():
 # ---- Addresses ----
 
 
-def addresses(monitor):
-    return monitor.addresses(world.socket.if_nametoindex("t0"))
-
-
-def test_addresses_come_and_go():
-    with tap(), contextlib.closing(Monitor()) as monitor:
-        netns.ip("-batch", "-", text="address replace 10.1.0.1/24 dev t0\naddress replace 10.1.0.2/24 dev t0\n")
-        assert addresses(monitor) == {"10.1.0.1", "10.1.0.2"}
-        assert {change.link for change in monitor.changes()} == {None}
-        netns.ip("address", "del", "10.1.0.2/24", "dev", "t0")
-        assert addresses(monitor) == {"10.1.0.1"}
-        assert [change.link for change in monitor.changes()] == [None]
-        for words in (("address", "del", "10.1.0.2/24", "dev", "t0"), ("link", "set", "nowhere", "up")):
-            with pytest.raises(devices.SpecError):
-                netns.ip(*words)
-        set_up("t0", False)
-        set_up("t0")
-        assert addresses(monitor) == {"10.1.0.1"}
-
-
 @pytest.mark.parametrize("ends", ["down", "address"])
 def test_permanent_neighbours(ends):
     with tap() as port, contextlib.closing(Monitor()) as monitor:
         index = world.socket.if_nametoindex("t0")
-        netns.ip("address", "replace", "10.1.0.9/24", "dev", "t0")
+        with Interface("t0") as interface:
+            interface.add_address(ipaddress.ip_address("10.1.0.9"), 24)
         monitor.set_neighbour(index, HERE, MAC)
         assert monitor.neighbours(index) == [(HERE, bytes.fromhex(MAC.replace(":", "")))]
         if ends == "down":
             set_up("t0", False)
         else:
-            netns.ip("link", "set", "t0", "address", "06:00:00:00:00:07")
+            monitor.route.do(NEW_LINK, link(index, attribute(1, bytes.fromhex("060000000007"))))
             assert devices.mac_of(port.fd).hex(":") == "06:00:00:00:00:07"
         assert monitor.neighbours(index) == []
         assert says(monitor.remove_neighbour, index, HERE) == "ENOENT"

@@ -10,8 +10,8 @@ from test_same_kernel import kernel, says, set_up  # noqa: F401
 
 from penstock_net.vswitch import world
 from penstock_net.vswitch.attach.open import kinds, open_port
-from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.losses import socket_losses
+from penstock_net.vswitch.linux.set_up import Interface
 
 IP_MTU, IP_MTU_DISCOVER, IP_PMTUDISC_DO = 14, 10, 2
 HEADERS = 28
@@ -23,7 +23,8 @@ kinds()  # compiled parts are loaded before a world is chosen
 def loopback(kernel):  # noqa: F811
     """127.0.0.1 is there, on an interface with the MTU of Ethernet."""
     set_up("lo")
-    netns.ip("link", "set", "lo", "mtu", "1500")
+    with Interface("lo") as interface:
+        interface.set(mtu=1500)
 
 
 def numbered(i):
@@ -93,7 +94,8 @@ def test_what_is_longer_than_the_path():
         sock.connect(("127.0.0.1", 7002))
         assert says(sock.send, bytes(1500 - HEADERS)) == 1500 - HEADERS
         assert says(sock.send, bytes(1501 - HEADERS)) == "EMSGSIZE"
-        netns.ip("link", "set", "lo", "mtu", "1300")
+        with Interface("lo") as interface:
+            interface.set(mtu=1300)
         assert sock.getsockopt(socket.IPPROTO_IP, IP_MTU) == 1300
         assert says(sock.send, bytes(1301 - HEADERS)) == "EMSGSIZE"
         assert [len(other.recv(2000)), says(other.recv, 100)] == [1500 - HEADERS, "EAGAIN"]
@@ -221,7 +223,8 @@ def test_the_path_becomes_narrower_between_two_batches():
     with overlay() as (near, far):
         frames = [numbered(0), FRAME[:14] + bytes(1400), numbered(1)]
         near.send(frames[0])
-        netns.ip("link", "set", "lo", "mtu", "1300")
+        with Interface("lo") as interface:
+            interface.set(mtu=1300)
         for frame in frames[1:]:
             near.send(frame)
         near.flush()

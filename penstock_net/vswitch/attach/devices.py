@@ -31,8 +31,9 @@ from penstock_net.vswitch.attach.found import Found, find, give_back
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, Htb
 from penstock_net.vswitch.linux.losses import dropped_at
-from penstock_net.vswitch.linux.netlink import Netlink, keep_unresolved
+from penstock_net.vswitch.linux.set_up import EUI64, NO_ADDRESS, Interface
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.settings import MAC
 from penstock_net.vswitch.world import fcntl, os, socket
@@ -40,7 +41,8 @@ from penstock_net.vswitch.world import fcntl, os, socket
 QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
 BUFFERS = {False: 8192, True: 16384}  # of a port, each way; True: to another switch, which may send two windows before it pauses
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
-QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
+FRAMES_WITHOUT_EDGE = 10_000  # of a TAP's ring
+SEGMENTS_BYTES = 60_000  # what fits one UDP datagram with all headers
 UNRESOLVED_BYTES = 64 << 20  # of the kernel's memory, for an address that is being resolved: some 300 sockets
 LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_net_hdr, Ethernet, a VLAN tag
 LEAST_MTU, LEAST_MTU_IPV6, MOST_MTU = 68, 1280, 65_535 - 14  # of a TAP, as the kernel takes it
@@ -64,6 +66,7 @@ class Plan(NamedTuple):
     mtu: int  # 0: as it is
     routes: list[str]
     link_local: bool
+    queue_frames: int  # of a TAP
 
     @property
     def interface(self) -> str | None:
@@ -83,6 +86,8 @@ class Plan(NamedTuple):
             if self.is_persistent and before is None:
                 on_failure.callback(make_temporary, port.fd)
             if self.kind == "tap":
+                if before is None and self.queue_frames == QUEUE_FRAMES:
+                    Htb(self.options["name"], namespace).prepare()
                 self.set_up(namespace, addresses)
             on_failure.pop_all()
         if self.kind == "tap":
@@ -95,17 +100,18 @@ class Plan(NamedTuple):
         """Bring the TAP up, with what belongs to it."""
         name, own = self.options["name"], addresses if self.prefix else []
         with netns.enter(namespace):
-            set_up(name, own, self.prefix, mtu=self.mtu, routes=self.routes, link_local=self.link_local)
+            set_up(name, own, self.prefix, self.queue_frames, mtu=self.mtu, routes=self.routes, link_local=self.link_local)
 
     def readdress(self, namespace: netns.NetNs | None, before: Iterable[str], after: list[str]) -> None:
         """Have the TAP have the addresses `after` instead of `before`; others that it has are somebody else's."""
         name = self.options["name"]
         with netns.enter(namespace):
             kept = ip_addresses(after)
-            for address in [each for each in ip_addresses(before) if each not in kept]:
-                with contextlib.suppress(PenstockError):  # somebody has removed it
-                    netns.ip("address", "del", _with_length(address, self.prefix), "dev", name)
-            netns.ip("-batch", "-", text="\n".join(_lines_of_addresses(name, after, self.prefix, self.routes)))
+            with Interface(name) as interface:
+                for address in [each for each in ip_addresses(before) if each not in kept]:
+                    with contextlib.suppress(PenstockError):  # somebody has removed it
+                        interface.remove_address(address, _length(address, self.prefix))
+                _address(interface, after, self.prefix, self.routes)
 
 
 class Device:
@@ -400,11 +406,11 @@ def open_device(table: Mapping[str, Any], addresses: list[str], where: str = "po
 def plan_of(table: Mapping[str, Any]) -> Plan:
     """How the device of a table that `validate_device` has returned is opened."""
     options = {key: value for key, value in table.items() if key not in (*VLAN_KEYS, *STATION_KEYS, "secret", "queues", "edge")}
-    kind = options.pop("kind")
+    kind, queue_frames = options.pop("kind"), QUEUE_FRAMES if table.get("edge", True) else FRAMES_WITHOUT_EDGE
     place, broadcast = options.pop("netns", None), options.pop("broadcast", False)
     prefix, routes = options.pop("prefix", 24), options.pop("routes", [])
     mtu = options.pop("mtu", 0) if kind == "tap" else 0
-    return Plan(kind, _port_options(kind, options), place, prefix, mtu, routes, broadcast)
+    return Plan(kind, _port_options(kind, options), place, prefix, mtu, routes, broadcast, queue_frames)
 
 
 def planned(
@@ -445,6 +451,7 @@ def set_up(
     name: str,
     addresses: list[str],
     prefix: int,
+    queue_frames: int,
     *,
     mtu: int = 0,
     routes: Iterable[str] = (),
@@ -455,27 +462,26 @@ def set_up(
     By itself the kernel keeps some hundred packets meanwhile, and a program that starts at full speed would lose the others.
     `link_local` adds an EUI-64 link-local address.  Other settings of a persistent TAP are kept; `mtu` 0 keeps the MTU.
     """
-    lines = []
-    if link_local:
-        lines.append(f"link set {name} addrgenmode eui64")
-    elif not any(a.version == 6 for a in ip_addresses(addresses)):
-        lines.append(f"link set {name} addrgenmode none")
-    length = f" mtu {mtu}" if mtu else ""
-    lines.append(f"link set {name}{length} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up")
-    netns.ip("-batch", "-", text="\n".join([*lines, *_lines_of_addresses(name, addresses, prefix, routes)]))
-    with Netlink() as route:
-        keep_unresolved(route, socket.if_nametoindex(name), UNRESOLVED_BYTES)
+    with Interface(name) as interface:
+        if link_local:
+            interface.set_address_mode(EUI64)
+        elif not any(a.version == 6 for a in ip_addresses(addresses)):
+            interface.set_address_mode(NO_ADDRESS)
+        interface.set(mtu=mtu, queue_frames=queue_frames, segments_bytes=SEGMENTS_BYTES, up=True)
+        _address(interface, addresses, prefix, routes)
+        interface.keep_unresolved(UNRESOLVED_BYTES)
 
 
-def _lines_of_addresses(name: str, addresses: Iterable[str], prefix: int, routes: Iterable[str]) -> list[str]:
-    """What gives an interface its addresses, and the routes that it loses with its last one."""
-    found = ip_addresses(addresses)
-    lines = [f"address replace {_with_length(a, prefix)} dev {name} {'nodad' if a.version == 6 else ''}" for a in found]
-    return [*lines, *(f"route replace {route} dev {name}" for route in routes)]
+def _address(interface: Interface, addresses: Iterable[str], prefix: int, routes: Iterable[str]) -> None:
+    """Give an interface its addresses, and the routes that it loses with its last one."""
+    for address in ip_addresses(addresses):
+        interface.add_address(address, _length(address, prefix))
+    for route in routes:
+        interface.add_route(ipaddress.ip_network(route))
 
 
-def _with_length(address: Address, prefix: int) -> str:
-    return f"{address}/{prefix if address.version == 4 else 64}"
+def _length(address: Address, prefix: int) -> int:
+    return prefix if address.version == 4 else 64
 
 
 def ip_addresses(addresses: Iterable[str]) -> list[Address]:

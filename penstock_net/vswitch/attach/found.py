@@ -1,13 +1,13 @@
 """An interface that was there before the switch: what it was like, so that it can be given back like that."""
 
 import contextlib
-import json
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock_net.errors import PenstockError
-from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.interfaces import exists
+from penstock_net.vswitch.linux.set_up import Interface
 
 
 class Found(NamedTuple):
@@ -32,25 +32,29 @@ def find(name: str) -> Found | None:
     """What an interface of this thread's namespace is like; None: there is none."""
     if not exists(name):
         return None
-    (row,) = json.loads(netns.ip("-json", "address", "show", "dev", name))
-    routes = [
-        each["dst"] for version in ("-4", "-6") for each in json.loads(netns.ip("-json", version, "route", "show", "dev", name))
-    ]
-    return Found(row["mtu"], row["txqlen"], "UP" in row["flags"], frozenset(_addresses(row)), frozenset(routes))
+    with Interface(name) as interface:
+        return _found(interface)
 
 
-def _addresses(row: dict[str, list[dict[str, str]]]) -> Iterable[str]:
-    return (f"{each['local']}/{each['prefixlen']}" for each in row["addr_info"] if each["scope"] != "link")
+def _found(interface: Interface) -> Found:
+    now = interface.state()
+    addresses, routes = map(str, interface.addresses()), map(str, interface.routes())
+    return Found(now.mtu, now.queue_frames, now.up, frozenset(addresses), frozenset(routes))
 
 
 def give_back(name: str, found: Found, routes: Iterable[str]) -> None:
     """Take away what an interface of this thread's namespace has got since it was found; of routes, only these."""
-    now = find(name)
-    if now is None:
+    if not exists(name):
         return
-    lines = [["address", "del", address, "dev", name] for address in now.addresses - found.addresses]
-    lines += [["route", "del", route, "dev", name] for route in now.routes & {*routes} - found.routes]
-    lines += [["link", "set", name, "mtu", str(found.mtu), "txqueuelen", str(found.queue_frames), "up" if found.up else "down"]]
-    for line in lines:
-        with contextlib.suppress(PenstockError):  # of several, one that is gone with another
-            netns.ip(*line)
+    with Interface(name) as interface:
+        now = _found(interface)
+        for address in map(ipaddress.ip_interface, now.addresses - found.addresses):
+            with contextlib.suppress(PenstockError):  # of several, one that is gone with another
+                interface.remove_address(address.ip, address.network.prefixlen)
+        for route in map(ipaddress.ip_network, now.routes & {str(ipaddress.ip_network(each)) for each in routes} - found.routes):
+            with contextlib.suppress(PenstockError):
+                interface.remove_route(route)
+        with contextlib.suppress(PenstockError):
+            interface.set(up=found.up)
+        with contextlib.suppress(PenstockError):
+            interface.set(mtu=found.mtu, queue_frames=found.queue_frames)

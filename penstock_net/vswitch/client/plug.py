@@ -49,7 +49,8 @@ class Plug:
             answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
-            devices.set_up(tap, self.addresses if prefix else [], prefix)
+            queue_frames = devices.QUEUE_FRAMES if guard else devices.FRAMES_WITHOUT_EDGE
+            devices.set_up(tap, self.addresses if prefix else [], prefix, queue_frames)
             self.device.count_losses()
             if guard:
                 self.device.guard(self._flows, self._show("settings"))

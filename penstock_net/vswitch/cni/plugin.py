@@ -205,14 +205,15 @@ def _ports(request: Request) -> dict[str, dict[str, Any]]:
 def _forget(request: Request, name: str) -> None:
     """Remove a port of a switch that is down: its interface, which stays without it, and the file that brings it back."""
     from penstock_net.vswitch.linux import netns
+    from penstock_net.vswitch.linux.set_up import Interface
 
     table = kept_ports.read(_socket(request), name, _trusted(request))
     if table and not kept_ports.was_found(_socket(request), name, _trusted(request)):
         with contextlib.suppress(OSError, PenstockError):  # the namespace, or the interface, is gone
             namespace = netns.open_netns(table["netns"])
             try:
-                with namespace.enter():
-                    netns.ip("link", "del", table["device"])
+                with namespace.enter(), Interface(table["device"]) as interface:
+                    interface.delete()
             finally:
                 namespace.close()
     kept_ports.forget(_socket(request), name)

@@ -4,7 +4,6 @@ Each ability is tried and undone, as in `doctor`; existing interfaces, namespace
 """
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,9 +13,10 @@ from penstock_net.vswitch.daemon import descriptors, places, protocol
 from penstock_net.vswitch.daemon.config import Config, PortTable, build_switch, links_of, open_trunk, parse_address, validate_spec
 from penstock_net.vswitch.daemon.doctor import BASIC, ability, needs, unwritable
 from penstock_net.vswitch.linux import netns
-from penstock_net.vswitch.linux.interfaces import device_name, mtu_of
+from penstock_net.vswitch.linux.interfaces import device_name, exists, mtu_of
 from penstock_net.vswitch.linux.scheduling import refusal
-from penstock_net.vswitch.world import os, socket, subprocess
+from penstock_net.vswitch.linux.set_up import Interface
+from penstock_net.vswitch.world import os, socket
 
 
 def missing(content: Mapping[str, Any], path: str | None = None) -> list[str]:
@@ -40,7 +40,7 @@ def _abilities(port: PortTable) -> list[str]:
     """The abilities that a port needs, in addition to those that every switch needs."""
     names = [name for name in needs()[port["kind"]] if name not in BASIC and name != "socket"]
     if port["kind"] == "tap":
-        names += ["ip", *(["flow rates", "udp sockets"] if port.get("edge", True) else [])]
+        names += ["flow rates", "udp sockets"] if port.get("edge", True) else []
     return names
 
 
@@ -113,10 +113,10 @@ def _of_device(name: str, port: PortTable) -> list[str]:
 
 def _kind_of(device: str) -> str | None:
     """Kind of an interface of this namespace, "" if it has none; None if the interface does not exist."""
-    done = subprocess.run(["ip", "-json", "-details", "link", "show", device], capture_output=True, text=True)
-    if done.returncode:
+    if not exists(device):
         return None
-    return str(json.loads(done.stdout)[0].get("linkinfo", {}).get("info_kind", ""))
+    with Interface(device) as interface:
+        return interface.state().kind
 
 
 def _of_files(port: PortTable) -> list[str]:

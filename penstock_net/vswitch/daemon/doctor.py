@@ -186,7 +186,7 @@ MORE: dict[str, tuple[Attempt, str]] = {
     "flow rates": (_flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
     "udp sockets": (_udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
     "real-time priority": (_realtime, "workers with `realtime = true`"),
-    "ip": (_program("ip", "iproute2"), "the laboratory, and TAPs of the switch"),
+    "ip": (_program("ip", "iproute2"), "the laboratory"),
     "cores": (_cores, "pinned workers"),
     "quiet": (_load, "measurements"),
 }

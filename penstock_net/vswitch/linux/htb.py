@@ -32,6 +32,8 @@ BASIC_STATS, QUEUE_STATS = 1, 3
 IPV4, IPV6 = 0x0800, 0x86DD
 UNLIMITED = 12_500_000_000  # bytes per second: more than any interface takes
 REST = 1  # the class of all packets that no filter takes
+GLOBAL = (3, 10, REST)  # of the qdisc: version, divisor of quanta, the class REST
+QUEUE_FRAMES = 100_000  # of the interface whose classes they are
 FRAME_MEMORY = 2304  # bytes that a frame of 1500 B takes in the kernel
 
 
@@ -83,7 +85,7 @@ class Htb:
     Both replace the qdisc, and the kernel drops packets that are sent at that moment: enter before applications send.
     """
 
-    def __init__(self, device: str, namespace: NetNs | None = None, queue_frames: int = 100_000) -> None:
+    def __init__(self, device: str, namespace: NetNs | None = None, queue_frames: int = QUEUE_FRAMES) -> None:
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
         self.stays = False  # whether its queueing discipline stays: it ends with its interface
         self.replaced = False  # whether that of the interface is another program's by now
@@ -99,12 +101,10 @@ class Htb:
     def __enter__(self) -> "Htb":
         try:
             lengthen_queue(self.route, self.index, self.queue_frames)
-            with contextlib.suppress(OSError):  # there is nothing but the kernel's own
-                self._do(DELETE_QDISC, 0, ROOT)
-            start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
-            self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
-            self.set_class(REST, UNLIMITED)
-            self.set_room(REST, frames_of_many_sockets())
+            if not self._is_new():
+                with contextlib.suppress(OSError):  # there is nothing but the kernel's own
+                    self._do(DELETE_QDISC, 0, ROOT)
+                self._make()
             self.lost_before = outgoing(self.route, self.index).dropped
         except OSError as e:
             self.route.close()
@@ -122,6 +122,30 @@ class Htb:
                     self._do(DELETE_QDISC, HANDLE, ROOT)
         finally:
             self.route.close()
+
+    def prepare(self) -> None:
+        """Make the classes of an interface that is still down, for an `__enter__` after it is up; a refusal is left to that.
+
+        So no packet is lost, the kernel makes no queue of its own for it, and nobody waits for all processors to leave that one.
+        """
+        with contextlib.closing(self.route), contextlib.suppress(OSError):
+            lengthen_queue(self.route, self.index, self.queue_frames)
+            self._make()
+
+    def _make(self) -> None:
+        start = attribute(INIT, struct.pack("=5I", *GLOBAL, 0, 0))
+        self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
+        self.set_class(REST, UNLIMITED)
+        self.set_room(REST, frames_of_many_sockets())
+
+    def _is_new(self) -> bool:
+        """Whether it is as `prepare` has made it."""
+        try:
+            ((_, content),) = self.route.ask(GET_QDISC, self._about(HANDLE, ROOT), ECHO)
+            options = dict(attributes(dict(attributes(content, 20)).get(OPTIONS, b""), 0))
+            return options.get(INIT, b"")[4:12] == struct.pack("=2I", *GLOBAL[1:]) and self.waiting().keys() == {REST}
+        except OSError:
+            return False
 
     def _do(self, kind: int, handle: int, parent: int, *content: bytes, info: int = 0, flags: int = 0) -> None:
         self.route.do(kind, self._about(handle, parent, info) + b"".join(content), flags)

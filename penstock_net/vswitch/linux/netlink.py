@@ -17,7 +17,8 @@ ROUTE, SOCK_DIAG = 0, 4
 REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
 DONE, ERROR = 3, 2
 NEW_LINK, GET_LINK, SET_NEIGHBOUR_TABLE = 16, 18, 67
-SOL_NETLINK, GET_STRICT_CHECK = 270, 12
+SOL_NETLINK, SHORT_ACKNOWLEDGMENTS, REASONS, GET_STRICT_CHECK = 270, 10, 11, 12
+HAS_REASON, REASON = 0x200, 1  # flag of a refusal with attributes, and the one that is a text
 NAME, QUEUE_LENGTH, STATS64 = 3, 13, 23  # attributes of an interface
 TABLE_NAME, PARAMETERS, OF_INTERFACE, UNRESOLVED_BYTES = 1, 6, 1, 16  # of a table of neighbours; of the parameters
 TABLES = (b"arp_cache\0", b"ndisc_cache\0")
@@ -31,6 +32,8 @@ class Netlink:
         with enter(namespace):
             self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        self.socket.setsockopt(SOL_NETLINK, SHORT_ACKNOWLEDGMENTS, 1)
+        self.socket.setsockopt(SOL_NETLINK, REASONS, 1)
         if protocol == ROUTE:  # so that a dump is of the interface that it asks for
             self.socket.setsockopt(SOL_NETLINK, GET_STRICT_CHECK, 1)
         self.socket.settimeout(5)
@@ -48,13 +51,15 @@ class Netlink:
         while True:
             answer, at = self.socket.recv(1 << 17), 0
             while at + 16 <= len(answer):
-                length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
+                length, kind, flags, serial, _ = struct.unpack_from("=IHHII", answer, at)
                 if length < 16:
                     raise PenstockError("netlink: malformed answer of the kernel")
                 if serial == self.serial:  # else of a request that timed out
                     if kind == ERROR:
                         if code := -struct.unpack_from("=i", answer, at + 16)[0]:
-                            raise OSError(code, os.strerror(code))
+                            given = dict(attributes(answer[at : at + length], 36)) if flags & HAS_REASON else {}
+                            reason = given.get(REASON, b"").rstrip(b"\0").decode(errors="replace")
+                            raise OSError(code, reason or os.strerror(code))
                         return
                     if kind == DONE:
                         return

@@ -1,19 +1,26 @@
 """Network namespaces: entering one for a while, in one thread."""
 
 import contextlib
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
-from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib, subprocess
+from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib
 
 CLONE_NEWNET, GET_NAMESPACE_TYPE = 0x40000000, 0xB703
 
 
 def libc() -> Any:
     """The functions of the C library, which Python has not all."""
-    return ctypes.CDLL(None, use_errno=True)
+    return _library(ctypes.CDLL)
+
+
+@functools.lru_cache(maxsize=1)
+def _library(load: Callable[..., Any]) -> Any:
+    """To load it takes longer than what it is asked for; another world loads another one."""
+    return load(None, use_errno=True)
 
 
 def current_fd() -> int:
@@ -138,14 +145,3 @@ def open_named(name: str) -> NetNs:
         value=name,
         remedy=f"known: {', '.join(known) or 'none'}; make it: ip netns add {name}",
     )
-
-
-def ip(*words: str, text: str | None = None) -> str:
-    """The `ip` program, in the namespace of this thread, with a text to read; what it prints."""
-    try:
-        done = subprocess.run(["ip", *words], input=text, capture_output=True, text=True, timeout=30)
-    except FileNotFoundError:
-        raise PenstockError("ip is not installed; it is in the package iproute2") from None
-    if done.returncode:
-        raise SpecError(f"ip {' '.join(words)}: {done.stderr.strip() or 'failed'}")
-    return done.stdout

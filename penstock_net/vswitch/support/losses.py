@@ -64,7 +64,7 @@ PLACES = (
         "flow_over",
         LOST,
         "a flow from a device held its share of the port's buffers, and its sender could not be made to wait",
-        "find its receiver in `show flows`; keep `edge` on",
+        "find its receiver in `show flows`; keep `edge` on; a program that uses UDP_SEGMENT: 10 segments a call at most",
     ),
     _drop(
         "not_paused",

@@ -73,6 +73,7 @@ class Link:
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
+        self.routes: set[tuple[int, int, bytes]] = set()  # out of it: the family, the length of the prefix, and the prefix
         self.neighbours: dict[bytes, bytes] = {}  # Ethernet addresses of those that are permanent
         self.purged = 0  # frames that were in its ring when it was deleted, or made shorter: nobody counts them
         self.program: Callable[[bytes], None] | None = None  # takes what comes in
@@ -109,6 +110,7 @@ class Link:
                 self.add_address(bytes([127, 0, 0, 1]), 8)
             if not up:
                 self.neighbours.clear()
+                self.routes.clear()
                 if self.queueing:
                     self.space.lost_in_classes += self.queueing.empty()
                 for each in self.sockets:

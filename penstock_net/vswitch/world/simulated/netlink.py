@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ERROR, DONE, NEW_LINK, DELETE_LINK, GET_LINK = 2, 3, 16, 17, 18
 NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS, NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 20, 21, 22, 28, 29, 30
+NEW_ROUTE, DELETE_ROUTE, GET_ROUTE, MAIN, TARGET, OUT_OF = 24, 25, 26, 254, 1, 4  # the last two: attributes of a route
 SET_NEIGHBOUR_TABLE = 67
 NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
 LAST_OF_QUEUEING, KIND, OPTIONS, STATISTICS, REACHABLE = DELETE_FILTER, 1, 2, 7, 2
@@ -24,7 +25,7 @@ SOCKET_BY_FAMILY, MEMORY = 20, 7  # of SOCK_DIAG
 INET, INET6, PERMANENT, REPLACE = 2, 10, 0x80, 0x100
 OF_NEIGHBOUR, ITS_HARDWARE, OF_INTERFACE = 1, 2, 8  # attributes of a neighbour
 ACKNOWLEDGE, ECHO, MANY, DUMP = 4, 8, 2, 0x300
-ADDRESS, NAME, MTU, QUEUE_LENGTH, STATS64, NAMESPACE_FD = 1, 3, 4, 13, 23, 28
+ADDRESS, NAME, MTU, QUEUE_LENGTH, LINK_INFO, STATS64, NAMESPACE_FD = 1, 3, 4, 13, 18, 23, 28
 OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
 LEAST_ROOM = 2304
@@ -57,6 +58,7 @@ def described(link: Link, changed: int = 0) -> bytes:
             _attribute(MTU, struct.pack("=I", link.mtu)),
             _attribute(ADDRESS, link.mac),
             _attribute(STATS64, struct.pack("=8Q", *counts) + bytes(17 * 8)),
+            *([_attribute(LINK_INFO, _attribute(KIND, b"tun\0"))] if link.tap or link.is_persistent else []),
         ]
     )
 
@@ -76,6 +78,11 @@ def neighbour_report(link: Link, address: bytes, mac: bytes) -> bytes:
     return message(NEW_NEIGHBOUR, _neighbour(link, address, mac, REACHABLE), 0)
 
 
+def _route(link: Link, family: int, length: int, target: bytes) -> bytes:
+    values = (_attribute(TARGET, target) if length else b"") + _attribute(OUT_OF, struct.pack("=I", link.index))
+    return struct.pack("=BBBBBBBBI", family, length, 0, 0, MAIN, 3, 253, 1, 0) + values
+
+
 def _about(link: Link, handle: int, parent: int, *attributes: bytes) -> bytes:
     return struct.pack("=BxxxiIII", 0, link.index, handle, parent, 0) + b"".join(attributes)
 
@@ -85,7 +92,8 @@ def _root(link: Link) -> bytes:
     found = link.queueing
     assert found
     basic = _attribute(1, struct.pack("=QI4x", found.passed_bytes, found.passed))
-    return _about(link, found.handle, ROOT, _attribute(KIND, found.kind.encode() + b"\0"), _attribute(STATISTICS, basic))
+    options = _attribute(OPTIONS, _attribute(2, struct.pack("=5I", 0x30011, 10, found.rest, 0, 0)))
+    return _about(link, found.handle, ROOT, _attribute(KIND, found.kind.encode() + b"\0"), options, _attribute(STATISTICS, basic))
 
 
 def root_report(link: Link) -> bytes:
@@ -198,6 +206,10 @@ class Route(File):
         elif kind == GET_ADDRESS:
             links = [link for link in self.space if link.index == (struct.unpack_from("=I", content, 4)[0] or link.index)]
             return [_address(link, *each) for link in links for each in link.addresses.items()]
+        elif kind in (NEW_ADDRESS, DELETE_ADDRESS):
+            self._change_address(content, kind == DELETE_ADDRESS)
+        elif kind in (NEW_ROUTE, DELETE_ROUTE, GET_ROUTE):
+            return self._routes(kind, content)
         elif kind == GET_NEIGHBOUR:
             index = struct.unpack("=I", dict(_attributes(content, 12)).get(OF_INTERFACE, bytes(4)))[0]
             links = [link for link in self.space if index in (0, link.index)]
@@ -266,6 +278,36 @@ class Route(File):
             raise OSError(errno.ENOENT, "no such neighbour")
         if not deleted:
             link.neighbours[values[OF_NEIGHBOUR]] = values[ITS_HARDWARE]
+
+    def _change_address(self, content: bytes, deleted: bool) -> None:
+        link, address = self._numbered(struct.unpack_from("=I", content, 4)[0]), dict(_attributes(content, 8))[1]
+        if not deleted:
+            link.add_address(address, content[1])
+        elif not link.remove_address(address):
+            raise refused(errno.EADDRNOTAVAIL)
+
+    def _routes(self, kind: int, content: bytes) -> list[bytes]:
+        """About routes out of an interface; those that its addresses bring with them are not listed."""
+        family, length, values = content[0], content[1], dict(_attributes(content, 12))
+        link = self._numbered(struct.unpack("=I", values[OUT_OF])[0])
+        if kind == GET_ROUTE:
+            return [_route(link, *each) for each in sorted(link.routes) if each[0] == family]
+        asked = (family, length, values.get(TARGET, b""))
+        if kind == NEW_ROUTE and not link.up:
+            raise refused(errno.ENETDOWN)
+        if kind == NEW_ROUTE:
+            link.routes.add(asked)
+        elif asked not in link.routes:
+            raise refused(errno.ESRCH)
+        else:
+            link.routes.discard(asked)
+        return []
+
+    def _numbered(self, index: int) -> Link:
+        """OSError: there is no such interface."""
+        if index not in self.space.links:
+            raise refused(errno.ENODEV)
+        return self.space.links[index]
 
     def _meant(self, content: bytes) -> Link:
         """OSError: there is no such interface."""

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock_net.vswitch.world.contract import asked
-from penstock_net.vswitch.world.simulated import namespaces, programs, sockets, tasks
+from penstock_net.vswitch.world.simulated import namespaces, sockets, tasks
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Counter, Epoll, File, refused
 from penstock_net.vswitch.world.simulated.links import Tap
 from penstock_net.vswitch.world.simulated.namespaces import Opened, file_status, kept_by, paths_of
@@ -202,7 +202,6 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
         "threading": Missing("threading", **of_tasks),
         "pathlib": Missing("pathlib", Path=path_class),
         "ctypes": Missing("ctypes", CDLL=library, get_errno=lambda: world.tasks.errno),
-        "subprocess": Missing("subprocess", run=functools.partial(programs.run, world)),
         "resource": Missing("resource", getrlimit=lambda which: (FIRST, FIRST)),
     }
 
