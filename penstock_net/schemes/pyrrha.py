@@ -72,6 +72,8 @@ def set_up_node(pyrrha, node):
     for slot in range(node.port_count):
         if port_at(node, slot).up > 0:
             mine.up_ports += 1
+        if port_at(node, slot).watched < 0:
+            forget_link(pyrrha, node, slot)
 
 
 # ---- Thresholds: the one-hop BDP is that of the egress' rate and the ingress' delay ----
@@ -469,6 +471,25 @@ def obey_dealloc(pyrrha, node, port, pkt):
     if r >= 0 and share_of(pyrrha, node, r, port.slot).told == RUNS:
         share_of(pyrrha, node, r, port.slot).told = NONE
         free_idle(pyrrha, node, r)
+
+
+def forget_link(pyrrha, node, slot):
+    """A link is dead: nobody is left to end what was told over it, in either direction."""
+    mine = my_node(pyrrha, node)
+    for out in range(node.port_count):
+        i = out * node.port_count + slot
+        if mine.upstream[i] == PAUSED:
+            my_port(pyrrha, port_at(node, out)).pausing -= 1
+        mine.upstream[i] = NONE
+    for r in range(pyrrha.roots_known):
+        if roots_at(mine, r).ciqs > 0 and share_of(pyrrha, node, r, slot).told != NONE:
+            share_of(pyrrha, node, r, slot).told = NONE
+            free_idle(pyrrha, node, r)
+    for i in range(pyrrha.ciqs):
+        ciq = ciqs_at(mine, i)
+        if ciq.slot == slot and ciq.status == PAUSED:
+            ciq.status = RUNS
+            move_on(pyrrha, node, port_at(node, slot), i)
 
 
 # ---- Hosts: a CIQ stands for the flows that wait ----

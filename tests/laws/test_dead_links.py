@@ -17,7 +17,7 @@ from penstock_net.topology import SwitchChange, build, changes, leaf_spine
 QUIET = Measure(sample="0s", flows=False)
 LINK_DOWN = DROPS.index("link down")
 BACKPRESSURE = ["bfc", "bfc+spray", "bfc+reps", "pfc", "dcqcn:bfc", "cbfc", "cbfc+spray", "pyrrha", "floodgate", "backdraft"]
-BACKPRESSURE += ["dcqcn:bfc+floodgate", "floodgate:ideal", "bfc_tofino2", "pfc_tagged", "hpcc"]
+BACKPRESSURE += ["dcqcn:bfc+floodgate", "floodgate:ideal", "bfc_tofino2", "pfc_tagged", "hpcc", "pyrrha:ns3"]
 SCHEMES = sorted({*BACKPRESSURE, *available(), "uec+mixed"} - {"valiant"})
 DIES = {"time": "15us", "a": "tor0", "b": "spine0", "up": False}
 WITHIN = [(0, 1), (4, 5)]  # without the core
@@ -38,14 +38,19 @@ def crowd(topo, size=60_000):
 
 def in_the_end(topo, flows, scheme, end_ps=9 * 10**9, **settings):
     """The state of the core, in which bytes are conserved; and the src, dst of flows that have not ended."""
-    host = hosts_under(scheme, rto=RTO)
-    made = Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=QUIET, host=host, **settings)
-    runner = Runner(made)
-    runner.loop()
+    runner = at_the_end(topo, flows, scheme, end_ps, **settings)
     outcome = runner.outcome()
     results.check_invariants(outcome)
     hang = runner.per_flow["finish"] < 0
     return outcome, list(zip(flows.src[hang].tolist(), flows.dst[hang].tolist()))
+
+
+def at_the_end(topo, flows, scheme, end_ps=9 * 10**9, **settings):
+    host = hosts_under(scheme, rto=RTO)
+    made = Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=QUIET, host=host, **settings)
+    runner = Runner(made)
+    runner.loop()
+    return runner
 
 
 def is_paused(outcome):
@@ -74,6 +79,16 @@ def test_nobody_is_paused_for_a_link_that_is_silent(scheme):
     assert outcome.ports["drops"][:, LINK_DOWN].sum() > 0
 
 
+@pytest.mark.parametrize("on_down", ["lose", "silent"])
+def test_no_root_is_kept_over_a_link_that_is_dead(on_down):
+    """Nothing is told again without a refresh; what was told over the link ends with it, whoever had told it."""
+    topo = network({**DIES, "on_down": on_down})
+    sim = at_the_end(topo, crowd(topo), "pyrrha:ns3").sim
+    states = [sim.scheme_state("pyrrha", switch, -1) for switch in range(topo.hosts, topo.hosts + topo.switches)]
+    assert sum(state["most_ciqs"] for state in states) > 0
+    assert not any(state["ciqs_used"] or any(state["upstream"]) for state in states)
+
+
 def test_without_it_they_hang():
     """What is queued for a link that is gone keeps whom it has paused, which was all that there was."""
     topo = network(DIES)
@@ -81,7 +96,7 @@ def test_without_it_they_hang():
     assert unfinished and is_paused(outcome) and stored(outcome) > 0
 
 
-@pytest.mark.parametrize("scheme", ["bfc", "pfc", "cbfc", "floodgate", "pyrrha"])
+@pytest.mark.parametrize("scheme", ["bfc", "pfc", "cbfc", "floodgate", "pyrrha", "pyrrha:ns3"])
 def test_a_switch_that_stays_away_leaves_nothing_waiting(scheme):
     """With `lose` its neighbours discard what they have for it."""
     topo = network({"time": "30us", "switch": "spine0", "up": False, "on_down": "lose"})
