@@ -1,5 +1,7 @@
 """Ultra Ethernet's transport beside uet-htsim: its validation inputs; percentiles within 5 %, packets sent again within 20 %."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,17 @@ from penstock_net.sim.simulate import simulate
 from penstock_net.topology import fat_tree, from_file, leaf_spine
 from penstock_net.workload import flow_list
 
+SLOW_PORT = Path(__file__).parent / "hooks/slow_port.py"
 HOST = HostConfig(mtu=4086, header=64, ack=64)
 
 ONCE = "13-6 1-4 6-0 2-13 10-5 15-1 8-14 14-2 5-15 4-12 12-11 0-8 9-7 7-9 3-10 11-3"
-PAIRS = [tuple(map(int, pair.split("-"))) for pair in ONCE.split()]
+
+
+def pairs_of(text):
+    return [tuple(map(int, pair.split("-"))) for pair in text.split()]
+
+
+PAIRS = pairs_of(ONCE)
 OUTCAST = [(1, 0), *((2, dst) for dst in (0, *range(4, 13))), *((3, dst) for dst in (0, *range(13, 21)))]
 GOLDEN = {  # pods, pairs, parameters: p50, p95 and largest time (us) until the sender knows, packets sent again
     "one flow": (4, [(0, 15)], {}, (176.2, 176.2, 176.2), 0),
@@ -81,20 +90,41 @@ def test_golden_of_1023_flows(control):
     assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2) and made.summary["drops"] > 0
 
 
-# 2 MB from each host to another one, at random: another permutation than the simulator's, so that what is sent again differs by
-# half, and under oblivious spraying the largest time, too.  There, seeds 1, 2 and 3 have 214.2, 212.6 and 214.7 us, and 47, 56
-# and 149 packets sent again; seed 13, which is below, 232.3 and 172.
-PERMUTED = {
+# Who sends 2 MB to whom, as perm_128n_128c_2MB.cm has it.
+PERMUTATION = """
+103-32 34-109 59-62 96-6 19-116 74-51 98-22 26-119 5-93 49-55 21-97 51-114 39-65 53-127 43-87 99-79 50-91 7-50 65-17 64-111
+58-53 20-58 127-83 6-70 11-14 42-107 118-61 60-108 30-59 13-112 63-1 105-118 61-47 120-104 84-106 121-13 14-10 2-23 48-7 0-90
+24-100 100-125 80-75 41-74 106-78 4-3 75-126 110-24 78-35 12-120 52-86 112-12 79-92 97-49 31-41 36-95 8-115 71-2 67-81 73-80
+38-5 101-29 88-25 47-94 90-113 89-101 69-44 25-84 104-73 22-36 107-31 124-45 56-30 91-102 86-77 114-27 94-124 76-33 44-18
+15-20 40-64 81-48 92-96 46-37 54-26 72-85 70-28 62-99 117-98 45-68 32-121 17-63 122-19 57-42 33-40 10-110 115-117 35-46 1-66
+77-60 123-9 109-89 55-122 3-72 126-34 95-38 27-52 68-15 9-39 16-0 119-16 93-67 82-11 28-123 111-43 18-105 85-56 29-4 83-88
+23-69 113-103 108-71 102-76 125-82 116-54 87-8 37-21 66-57
+"""
+PERMUTED = {  # p50, p95 and largest time, us; packets sent again
     ("mixed", "nscc"): ((193.2, 199.2, 200.9), 0),
     ("mixed", "rccc"): ((192.2, 197.6, 199.1), 7),
     ("mixed", "both"): ((193.4, 199.7, 201.9), 0),
-    ("reps", "nscc"): ((196.4, 202.6, 203.9), 8),
-    ("reps", "rccc"): ((197.0, 202.4, 203.1), None),  # 240, see below
-    ("reps", "both"): ((197.0, 204.2, 206.0), 0),
     ("mixed:bitmap", "nscc"): ((192.2, 198.7, 201.0), 0),
-    ("oblivious", "nscc"): ((200.0, 212.1, 232.3), None),
-    ("oblivious", "rccc"): ((198.8, 207.4, 212.5), None),
-    ("oblivious", "both"): ((200.6, 212.2, 231.7), None),
+    ("mixed:bitmap", "rccc"): ((193.1, 200.1, 202.1), 7),
+    ("mixed:bitmap", "both"): ((194.2, 199.0, 200.5), 0),
+    ("reps", "nscc"): ((196.4, 202.6, 203.9), 8),
+    ("reps", "rccc"): ((197.0, 202.4, 203.1), 240),
+    ("reps", "both"): ((197.0, 204.2, 206.0), 0),
+    # Means of their seeds 13, 1, 2 and 3 (RCCC: 13, 1, 2): the slowest flow and what is sent again, 47 to 172, are chance
+    ("oblivious", "nscc"): ((198.3, 208.7, 218.4), None),
+    ("oblivious", "rccc"): ((197.2, 205.8, 211.8), None),
+    ("oblivious", "both"): ((199.2, 209.4, 218.8), None),
+}
+OVERSUBSCRIBED = {
+    ("mixed", "nscc"): ((586.6, 710.3, 728.5), 4965),
+    ("mixed", "rccc"): ((679.5, 727.4, 739.4), 8381),
+    ("mixed", "both"): ((589.6, 716.5, 761.0), 4933),
+    ("reps", "nscc"): ((576.9, 703.4, 734.9), 4845),
+    ("reps", "rccc"): ((676.8, 727.8, 746.3), 8374),
+    ("reps", "both"): ((598.2, 717.9, 774.3), 4877),
+    ("oblivious", "nscc"): ((593.6, 728.1, 775.1), 5067),  # means of seeds 13, where the slowest has 808.0 us, 1, 2 and 3
+    ("oblivious", "rccc"): ((676.8, 727.3, 745.3), 8571),
+    ("oblivious", "both"): ((593.3, 744.2, 791.5), 5175),
 }
 HUGE = {
     ("fat_tree", "nscc"): ((194.4, 198.4, 200.5), 0),
@@ -104,26 +134,21 @@ HUGE = {
 }
 
 
-def permuted(topo, scheme, seed=13):
-    chosen = np.random.default_rng(seed).permutation(topo.hosts)
-    pairs = [(src, dst, 2_000_000, "0us") for src, dst in enumerate(chosen.tolist()) if src != dst]
-    return simulate(topo, flow_list(topo, pairs), parse(scheme, {"entropy_bits": 7}), host=HOST, measure=Measure(sample="0s"))
+def permuted(topo, scheme, seeds):
+    """p50, p95 and largest time, and packets sent again: means over so many runs."""
+    pairs = [(src, dst, 2_000_000, "0us") for src, dst in pairs_of(PERMUTATION)]
+    flows, given = flow_list(topo, pairs), parse(scheme, {"entropy_bits": 7})
+    made = [simulate(topo, flows, given, seed=1 + i, host=HOST, measure=Measure(sample="0s")) for i in range(seeds)]
+    return np.mean([percentiles(run) for run in made], axis=0), np.mean([run.summary["retransmissions"] for run in made])
 
 
 @pytest.mark.parametrize("balancer, control", PERMUTED)
 def test_golden_of_a_random_permutation(balancer, control):
     times, again = PERMUTED[balancer, control]
-    made = permuted(fat_tree(k=8), f"uec:{control}+{balancer}")
-    assert percentiles(made)[:2] == pytest.approx(times[:2], rel=0.05)
+    here, sent_again = permuted(fat_tree(k=8), f"uec:{control}+{balancer}", 5)
+    assert here == pytest.approx(times, rel=0.05)
     if again is not None:
-        assert percentiles(made)[2] == pytest.approx(times[2], rel=0.05)
-        assert made.summary["retransmissions"] == pytest.approx(again, rel=0.5, abs=20)
-
-
-def test_what_credit_with_reps_sends_again():
-    """240 packets there with one permutation; here 136 to 381 with six, and 254 on average."""
-    made = [permuted(fat_tree(k=8), "uec:rccc+reps", seed) for seed in range(13, 19)]
-    assert np.mean([each.summary["retransmissions"] for each in made]) == pytest.approx(240, rel=0.3)
+        assert sent_again == pytest.approx(again, rel=0.2, abs=10)
 
 
 FOUR_TO_ONE = """\
@@ -150,20 +175,85 @@ Downlink_Latency_ns 1000
 """
 
 
-def test_golden_of_an_oversubscribed_fat_tree(tmp_path):
-    """One uplink for four hosts: each packet in twelve is sent again.  The slowest flow depends on the permutation."""
+@pytest.mark.parametrize("balancer, control", OVERSUBSCRIBED)
+def test_golden_of_an_oversubscribed_fat_tree(balancer, control, tmp_path):
+    """One uplink for four hosts: each packet in twelve is sent again.  The slowest flow of a run varies by 3 % there and here."""
+    times, again = OVERSUBSCRIBED[balancer, control]
     (tmp_path / "four.topo").write_text(FOUR_TO_ONE)
-    made = permuted(from_file(tmp_path / "four.topo"), "uec+mixed")
-    assert percentiles(made)[:2] == pytest.approx((586.6, 710.3), rel=0.05)
-    assert percentiles(made)[2] == pytest.approx(728.5, rel=0.1)
-    assert made.summary["retransmissions"] == pytest.approx(4965, rel=0.2)
+    here, sent_again = permuted(from_file(tmp_path / "four.topo"), f"uec:{control}+{balancer}", 3)
+    assert here == pytest.approx(times, rel=0.05)
+    assert sent_again == pytest.approx(again, rel=0.2)
+
+
+# The permutation of 16 hosts, one port at a quarter of the rate (`-failed 1`): means of their seeds 1 to 10.
+SLOW = {"nscc": ((193.0, 234.5), 78.6), "rccc": ((196.5, 233.0), 257.6), "both": ((194.4, 233.8), 79.0)}
+
+
+@pytest.mark.parametrize("control", SLOW)
+def test_golden_with_a_slow_port(control):
+    """The first core's, to the first aggregation switch."""
+    times, again = SLOW[control]
+    topo = fat_tree(k=4).with_changes([{"time": "0s", "a": "core0", "b": "agg0", "of": "core0", "rate": "25Gbps"}])
+    flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in PAIRS])
+    scheme = parse(f"uec:{control}+mixed+{SLOW_PORT}", {"entropy_bits": 7})
+    made = [simulate(topo, flows, scheme, seed=i, host=HOST, measure=Measure(sample="0s")) for i in range(1, 7)]
+    assert np.mean([percentiles(run)[::2] for run in made], axis=0) == pytest.approx(times, rel=0.05)
+    assert np.mean([run.summary["retransmissions"] for run in made]) == pytest.approx(again, rel=0.2)
+
+
+# 2 MB, and at 40 us two flows of 250 KB to the same host, first windows of 50 packets (`-cwnd 50`): their seeds 1 to 6.  The long
+# flow, the mean of the two others, packets sent again.
+OVERLAPPED = {"nscc": (221.5, 79.2, 80.0), "rccc": (217.1, 103.4, 48.3), "both": (217.6, 107.0, 50.0)}
+
+
+@pytest.mark.parametrize("control", OVERLAPPED)
+def test_golden_of_two_flows_that_come_later(control):
+    topo = fat_tree(k=8)
+    flows = flow_list(topo, [(127, 0, 2_000_000, "0us"), (95, 0, 250_000, "40us"), (61, 0, 250_000, "40us")])
+    scheme = parse(f"uec:{control}+mixed", {"entropy_bits": 7, "uec.first_window": "207500B"})
+    made = [simulate(topo, flows, scheme, seed=i, host=HOST, measure=Measure(sample="0s")) for i in range(1, 7)]
+    times = np.mean([(run.flows["acked_ns"] - run.flows["start_ns"]).to_numpy() / 1000 for run in made], axis=0)
+    again = np.mean([run.summary["retransmissions"] for run in made])
+    assert (times[0], times[1:].mean(), again) == pytest.approx(OVERLAPPED[control], rel=0.05)
+
+
+# 400 Gbit/s (`-linkspeed 400000`): means of their seeds 1 to 4.
+FAST = {
+    ("one flow", "nscc"): ((53.05,) * 3, 0),
+    ("one flow", "rccc"): ((53.27,) * 3, 0),
+    ("one flow", "both"): ((53.27,) * 3, 0),
+    ("a permutation", "nscc"): ((57.84, 59.33, 59.33), 0),
+    ("a permutation", "rccc"): ((58.11, 59.60, 59.60), 0),
+    ("a permutation", "both"): ((58.11, 59.60, 59.60), 0),
+    ("15 to 1", "nscc"): ((562.1, 637.26, 637.26), 2823),
+    ("15 to 1", "rccc"): ((617.63, 620.79, 620.79), 2570),
+    ("15 to 1", "both"): ((617.07, 620.78, 620.78), 2558),
+}
+
+
+@pytest.mark.parametrize("case, control", FAST)
+def test_golden_at_400_gbit_s(case, control):
+    """Of 15 to 1 under NSCC alone the median is 7 % lower here, with starts up to 100 ns apart 2 %: docs/agreement.md."""
+    k, pairs, parameters, _, _ = GOLDEN[case]
+    times, again = FAST[case, control]
+    topo = fat_tree(k=k, rate="400Gbps")
+    flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in pairs])
+    scheme = parse(f"uec:{control}+mixed", parameters)
+    made = [simulate(topo, flows, scheme, seed=i, host=HOST, measure=Measure(sample="0s")) for i in range(1, 5)]
+    here = np.mean([percentiles(run) for run in made], axis=0)
+    assert here[1:] == pytest.approx(times[1:], rel=0.05)
+    assert here[0] == pytest.approx(times[0], rel=0.1 if (case, control) == ("15 to 1", "nscc") else 0.05)
+    assert np.mean([run.summary["retransmissions"] for run in made]) == pytest.approx(again, rel=0.2, abs=10)
 
 
 @pytest.mark.parametrize("shape, control", HUGE)
 def test_golden_of_1024_hosts(shape, control):
     times, again = HUGE[shape, control]
     topo = fat_tree(k=16) if shape == "fat_tree" else leaf_spine(hosts=1024, tors=32, spines=8)
-    made = permuted(topo, f"uec:{control}+mixed")
+    chosen = np.random.default_rng(13).permutation(topo.hosts)
+    pairs = [(src, dst, 2_000_000, "0us") for src, dst in enumerate(chosen.tolist()) if src != dst]
+    scheme = parse(f"uec:{control}+mixed", {"entropy_bits": 7})
+    made = simulate(topo, flow_list(topo, pairs), scheme, host=HOST, measure=Measure(sample="0s"))
     assert percentiles(made) == pytest.approx(times, rel=0.05)
     if again is not None:
         assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2, abs=10)
