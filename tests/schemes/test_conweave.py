@@ -1,0 +1,225 @@
+"""ConWeave: both switches beside the transcription, order, failures, tables that are full, what passes over several tiers."""
+
+import heapq
+import random
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+from alone import check_mistake, zeros
+from paper import conweave as paper
+
+from penstock_net.composition import FOLDER, parse
+
+US = 1_000_000
+NEVER = 2**62
+HOSTS = 24  # 0 to 7 at switch 100, then eight at each of two others
+FRAMES = {3: 0, 4: 1}  # REPLY, CLEAR -> phase
+
+
+# ---- the file as plain Python, at switches that are given packets ----
+
+
+class File(dict):
+    """The scheme with switches of some uplinks, above which there are `fan` ways on."""
+
+    def __init__(self, text="", seed=1, fan=1, **parameters):
+        super().__init__(NEVER=NEVER, DATA=0, TRIMMED=32, RETURNED=64, RANDOM_PATH=4, NO_PORT=None)
+        exec(text or (FOLDER / "conweave.py").read_text(), self)
+        values = parse("conweave", parameters).values("conweave")
+        world = SimpleNamespace(host_count=HOSTS, base_rtt=8 * US)
+        at = SimpleNamespace(index=0, kind=2, world=world)
+        state = {"tors": [0] * HOSTS, "fan": [0, 0, fan] + [0] * 5, "up": [0] * 8}
+        self.me = SimpleNamespace(**values, **state, at=at)
+        self.sizes = {**values, "hosts": HOSTS, "switch": 1}
+        self.drawn = random.Random(seed)
+        self.update(
+            draw=lambda *_: self.drawn.randrange(1 << 31),
+            hash31=lambda a, b: (a * 7919 + b * 104729 + 13) % (1 << 31),
+            pick=lambda h, _, n: h % n,
+            my_node=lambda _, node: node.mine,
+            my_packet=lambda _, pkt: pkt.says,
+            my_frame=lambda _, pkt: pkt.says,
+            path_count=lambda node, pkt: len(node.paths),
+            path_at=lambda node, pkt, i: node.ports[node.paths[i]],
+            port_at=lambda node, slot: node.ports[slot],
+            port_towards=lambda node, pkt, host: node.ports[node.towards(host)],
+            command_of=lambda pkt: pkt.command,
+            new_frame=lambda node, kind, command: SimpleNamespace(command=command, says=SimpleNamespace()),
+            send_frame=lambda node, slot, frame: node.sent.append((slot, frame)),
+            voq_at=lambda node, i: SimpleNamespace(length=len(node.voqs.get(i, ()))),
+            release=lambda node, i: node.let_go.append(node.voqs[i].pop(0)),
+            wake_by=lambda node, _, when: setattr(node, "timer", min(node.timer, when)),
+            set_bit=lambda table, i: table.__setitem__(i >> 6, table[i >> 6] | 1 << (i & 63)),
+            clear_bit=lambda table, i: table.__setitem__(i >> 6, table[i >> 6] & ~(1 << (i & 63))),
+            bits_set=lambda word: word.bit_count(),
+            lowest_bit=lambda word: (word & -word).bit_length() - 1,
+            senders_at=lambda mine, k: mine.senders[k],
+            receivers_at=lambda mine, k: mine.receivers[k],
+            marks_at=lambda mine, k: mine.marks.setdefault(k, SimpleNamespace(until=0, there=0, way=0)),
+        )
+
+    def switch(self, number, hosts, uplinks, tier=1):
+        ports = [SimpleNamespace(peer_node=host, up=-1, delay=US) for host in hosts]
+        ports += [SimpleNamespace(peer_node=HOSTS + i, up=1, delay=US) for i in range(uplinks)]
+        for slot, port in enumerate(ports):
+            port.slot = slot
+        mine = SimpleNamespace(marks={}, holders=[0] * self.me.voqs, due=[0] * self.me.voqs, **dict.fromkeys(self["counts"], 0))
+        mine.busy = [0] * (self.me.voqs // 64 + 1)
+        mine.busy_count = len(mine.busy)
+        for table, record in (("senders", "sender"), ("receivers", "receiver")):
+            setattr(mine, table, [zeros(self["structs"][record], {}, {}) for _ in range(self.me.entries)])
+        node = SimpleNamespace(id=number, now=0, tier=tier, hash_seed=number, ports=ports, port_count=len(ports), mine=mine)
+        node.paths = [slot for slot, port in enumerate(ports) if port.up > 0]
+        node.towards = lambda host: hosts.index(host) if host in hosts else len(hosts)
+        node.sent, node.voqs, node.let_go, node.timer = [], {}, [], NEVER
+        self["set_up_node"](self.me, node)
+        return node
+
+    def packet(self, flow, src, dst, flags=0):
+        pkt = SimpleNamespace(kind=0, flags=flags, number=flow, src=src, dst=dst, hash=flow * 37, ecn=0)
+        pkt.says = zeros(self["packet_state"], {}, {})
+        self["on_send"](self.me, None, None, pkt)
+        return pkt
+
+    def depart(self, node, now, pkt):
+        """-> the port by which it leaves."""
+        node.now = now
+        return node.paths[self["choose_path"](self.me, node, node.ports[0], pkt)]
+
+    def arrive(self, node, now, pkt):
+        """-> whether it is held."""
+        node.now = now
+        i = self["choose_voq"](self.me, node, node.ports[node.towards(pkt.dst)], pkt)
+        if i >= 0:
+            node.voqs.setdefault(i, []).append(pkt)
+        return i >= 0
+
+    def time(self, node, now):
+        """The timer expires -> what is let go."""
+        node.now, node.timer, node.let_go = now, NEVER, []
+        self["on_timer"](self.me, node)
+        return node.let_go
+
+    def told(self, node, now, frame):
+        node.now = now
+        self["on_control"](self.me, node, node.ports[-1], frame)
+
+
+SHORT = {"reply": "2us", "pause": "5us", "extra": "3us", "wait": "11us", "idle": "60us", "entries": 64, "voqs": 16}
+SEEN = ("held", "rerouted", "late", "notified", "refused", "stale", "expired")
+
+
+def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
+    """Flows from one switch to two others whose paths have delays that change; every decision beside the transcription.
+
+    -> how often things happened that the comparison is about.
+    """
+    ours = File(text, seed, fan, **SHORT)
+    chosen = random.Random(900 + seed)
+    source = ours.switch(100, list(range(8)), 3)
+    ends = {to: ours.switch(to, list(range(8 * k, 8 * k + 8)), 3) for k, to in ((1, 101), (2, 102))}
+    paths = [(slot, rest) for rest in range(fan) for slot in source.paths]
+    drawn = random.Random(seed)
+    theirs = paper.Source(lambda: drawn.randrange(1 << 31), lambda _: paths, 4 * US, 2 * US, 5 * US, 60 * US)
+    judges = {to: paper.Destination(3 * US, 11 * US) for to in ends}
+    epochs, numbers, ties, seen = {}, count(), count(), dict.fromkeys(SEEN, 0)
+    flows = [(flow, flow % 8, chosen.choice([101, 102])) for flow in range(6)]
+    delay, free = {}, {}
+    events = [(chosen.randrange(20 * US), next(ties), "send", flow) for flow in flows]
+    heapq.heapify(events)
+
+    def later(when, what, *more):
+        heapq.heappush(events, (when, next(ties), what, *more))
+
+    def send(now, flow):
+        number, src, to = flow
+        pkt = ours.packet(number, src, 8 * (to - 100) + number)
+        pkt.name, slot = next(numbers), ours.depart(source, now, pkt)
+        tag, says = theirs.on_data(now, number, to), pkt.says
+        assert (slot, says.rest if fan > 1 else 0) == tag.path, "another path"
+        assert (says.phase, says.sent, says.tail) == (tag.phase, now, tag.tail_sent)
+        assert says.asks == {paper.DATA: 0, paper.INIT: 1, paper.TAIL: 2}[tag.kind]
+        assert epochs.setdefault((number, tag.epoch), says.epoch) == says.epoch
+        assert says.epoch > epochs.get((number, tag.epoch - 1), 0)
+        says.turns = 2
+        if pkt.name < packets:
+            later(now + chosen.choice([80_000, 80_000, 200_000, 2 * US, 9 * US, 61 * US]), "send", flow)
+        key = to, tag.path
+        if chosen.random() < 0.05:
+            delay[key] = chosen.choice([2 * US, 3 * US, 6 * US, 25 * US])
+        if chosen.random() >= loss:
+            free[key] = max(free.get(key, 0) + 1, now + delay.get(key, 2 * US) + chosen.randrange(NS20))
+            pkt.ecn = int(chosen.random() < 0.1)
+            later(free[key], "arrive", to, pkt, tag)
+
+    def arrive(now, to, pkt, tag):
+        node, judge = ends[to], judges[to]
+        was = judge.flows.get(pkt.number)
+        seen["stale"] += was is not None and tag.epoch < was.epoch
+        held = ours.arrive(node, now, pkt)
+        queued, back = judge.on_data(now, pkt.number, tag, pkt.ecn, pkt.name)
+        assert held == queued, "one holds it"
+        frames, node.sent = node.sent, []
+        assert len(frames) == len(back)
+        for (_, frame), said in zip(frames, back):
+            if isinstance(said, paper.Reply):
+                assert FRAMES[frame.command] == said.phase and frame.says.epoch == epochs[said.flow, said.epoch]
+            else:
+                assert frame.command == 5 and (frame.says.way % 4096, frame.says.way // 4096) == said
+            if chosen.random() >= loss:
+                later(now + chosen.choice([1, 2, 2, 5]) * US, "frame", to, frame, said)
+        wake(now, to)
+
+    def wake(now, to):
+        due = [r.flush_at for r in judges[to].flows.values() if r.voq is not None]
+        assert not due or ends[to].timer <= min(due), "it sleeps too long"
+        if ends[to].timer < NEVER:
+            later(ends[to].timer, "time", to)
+
+    def time(now, to):
+        if ends[to].timer <= now:
+            gone = [pkt.name for pkt in ours.time(ends[to], now)]
+            expected = judges[to].on_time(now)
+            assert sorted(gone) == sorted(name for names in expected.values() for name in names), "let go"
+            for names in expected.values():
+                assert [name for name in gone if name in names] == names
+            wake(now, to)
+
+    def frame(now, to, frame, said):
+        ours.told(source, now, frame)
+        if isinstance(said, paper.Reply):
+            before = theirs.flows[said.flow].stabilized
+            theirs.on_reply(now, said)
+            seen["refused"] += not theirs.flows[said.flow].stabilized and not before
+        else:
+            theirs.on_notify(now, to, said)
+
+    does = {"send": send, "arrive": arrive, "time": time, "frame": frame}
+    while events:
+        now, _, what, *more = heapq.heappop(events)
+        does[what](now, *more)
+    assert source.mine.rerouted == theirs.reroutes
+    for node in ends.values():
+        assert not any(node.mine.busy) and not any(node.voqs.values())
+        for name in ("held", "late", "notified"):
+            seen[name] += getattr(node.mine, name)
+    seen["rerouted"] += theirs.reroutes
+    seen["expired"] += sum(s.epoch > 3 for s in theirs.flows.values())
+    return seen
+
+
+NS20 = 20_000
+WALKS = [{"seed": s, "fan": f, "loss": loss} for s, f, loss in ((1, 1, 0), (2, 2, 0), (3, 4, 0.05), (4, 1, 0.2), (5, 2, 0.02))]
+
+
+def compare(text=""):
+    total = dict.fromkeys(SEEN, 0)
+    for way in WALKS:
+        for name, times in walk(text, **way).items():
+            total[name] += times
+    return total
+
+
+def test_both_switches_do_as_transcribed():
+    assert min(compare().values()) > 5
