@@ -294,10 +294,9 @@ def on_control(weave, node, port, pkt):
     if k < 0:
         return
     sender = senders_at(my_node(weave, node), k)
-    if told.epoch == sender.epoch and sender.phase == (1 if command_of(pkt) == CLEAR else 0):
-        if command_of(pkt) == CLEAR or (node.now < sender.deadline and sender.deadline != NEVER):
-            sender.stable = 1
-            sender.deadline = NEVER
+    in_time = 1 if node.now < sender.deadline and sender.deadline != NEVER else 0
+    if told.epoch == sender.epoch and (in_time or command_of(pkt) == CLEAR):
+        sender.stable = 1
 
 
 def pass_on(weave, node, port, pkt):

@@ -227,6 +227,8 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "reps lossy": ("ecn+reps", {**MARKED, "freeze": "300us"}, LOSSY),
     "plb": ("dctcp+plb", {**MARKS, "plb.rounds": 2, "plb.idle_rounds": 1}, ""),
     "plb lossy": ("ecn+plb", {**MARKED, "plb.threshold": 0.2, "plb.rounds": 3, "plb.suspend": "30us"}, LOSSY),
+    "conweave": ("dcqcn+conweave", {"conweave.reply": "500ns", "idle": "20us", "ecn.k_min": "5KB"}, ""),
+    "conweave lossy": ("conweave", {"reply": "200ns", "extra": "2us", "entries": 10, "voqs": 3}, LOSSY),
     "least_queue": ("least_queue", {}, ""),
     "least_queue grades": ("pfc+least_queue", {"pfc.alpha": 0.05, "grades": ["2KB", "9KB", "30KB"]}, ""),
     "least_queue flowlets": ("bfc+least_queue", {"queues": 4, "least_queue.gap": "2us", "least_queue.entries": 20}, ""),

@@ -24,7 +24,7 @@ class File(dict):
     """The scheme with switches of some uplinks, above which there are `fan` ways on."""
 
     def __init__(self, text="", seed=1, fan=1, **parameters):
-        super().__init__(NEVER=NEVER, DATA=0, TRIMMED=32, RETURNED=64, RANDOM_PATH=4, NO_PORT=None)
+        super().__init__(NEVER=NEVER, DATA=0, TRIMMED=32, RETURNED=64, RANDOM_PATH=4, NO_PORT=None, mark=None)
         exec(text or (FOLDER / "conweave.py").read_text(), self)
         values = parse("conweave", parameters).values("conweave")
         world = SimpleNamespace(host_count=HOSTS, base_rtt=8 * US)
@@ -107,22 +107,32 @@ class File(dict):
 
 
 SHORT = {"reply": "2us", "pause": "5us", "extra": "3us", "wait": "11us", "idle": "60us", "entries": 64, "voqs": 16}
+
+
+def time_of(given, name):
+    return int(given[name].removesuffix("us")) * US
+
+
 SEEN = ("held", "rerouted", "late", "notified", "refused", "stale", "expired")
 
 
-def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
+HASTY = {**SHORT, "idle": "6us", "extra": "30us", "wait": "40us"}  # a new epoch begins while packets of the last one are held
+GAPS = [80_000, 80_000, 200_000, 2 * US, 9 * US, 61 * US]
+
+
+def walk(text="", seed=1, packets=350, fan=2, loss=0.0, given=SHORT, gaps=GAPS):
     """Flows from one switch to two others whose paths have delays that change; every decision beside the transcription.
 
     -> how often things happened that the comparison is about.
     """
-    ours = File(text, seed, fan, **SHORT)
+    ours = File(text, seed, fan, **given)
     chosen = random.Random(900 + seed)
     source = ours.switch(100, list(range(8)), 3)
     ends = {to: ours.switch(to, list(range(8 * k, 8 * k + 8)), 3) for k, to in ((1, 101), (2, 102))}
     paths = [(slot, rest) for rest in range(fan) for slot in source.paths]
     drawn = random.Random(seed)
-    theirs = paper.Source(lambda: drawn.randrange(1 << 31), lambda _: paths, 4 * US, 2 * US, 5 * US, 60 * US)
-    judges = {to: paper.Destination(3 * US, 11 * US) for to in ends}
+    theirs = paper.Source(lambda: drawn.randrange(1 << 31), lambda _: paths, 4 * US, 2 * US, 5 * US, time_of(given, "idle"))
+    judges = {to: paper.Destination(time_of(given, "extra"), time_of(given, "wait")) for to in ends}
     epochs, numbers, ties, seen = {}, count(), count(), dict.fromkeys(SEEN, 0)
     flows = [(flow, flow % 8, chosen.choice([101, 102])) for flow in range(6)]
     delay, free = {}, {}
@@ -144,12 +154,12 @@ def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
         assert says.epoch > epochs.get((number, tag.epoch - 1), 0)
         says.turns = 2
         if pkt.name < packets:
-            later(now + chosen.choice([80_000, 80_000, 200_000, 2 * US, 9 * US, 61 * US]), "send", flow)
+            later(now + chosen.choice(gaps), "send", flow)
         key = to, tag.path
         if chosen.random() < 0.05:
-            delay[key] = chosen.choice([2 * US, 3 * US, 6 * US, 25 * US])
+            delay[key] = chosen.choice([2 * US, 3 * US, 6 * US, 25 * US, 90 * US])
         if chosen.random() >= loss:
-            free[key] = max(free.get(key, 0) + 1, now + delay.get(key, 2 * US) + chosen.randrange(NS20))
+            free[key] = max(free.get(key, 0) + 1, now + delay.get(key, 2 * US) + chosen.randrange(20_000))
             pkt.ecn = int(chosen.random() < 0.1)
             later(free[key], "arrive", to, pkt, tag)
 
@@ -168,7 +178,7 @@ def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
             else:
                 assert frame.command == 5 and (frame.says.way % 4096, frame.says.way // 4096) == said
             if chosen.random() >= loss:
-                later(now + chosen.choice([1, 2, 2, 5]) * US, "frame", to, frame, said)
+                later(now + chosen.choice([1, 2, 2, 5, 9]) * US, "frame", to, frame, said)
         wake(now, to)
 
     def wake(now, to):
@@ -198,6 +208,7 @@ def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
     does = {"send": send, "arrive": arrive, "time": time, "frame": frame}
     while events:
         now, _, what, *more = heapq.heappop(events)
+        assert next(ties) < 100 * packets, "it never ends"
         does[what](now, *more)
     assert source.mine.rerouted == theirs.reroutes
     for node in ends.values():
@@ -209,11 +220,46 @@ def walk(text="", seed=1, packets=700, fan=2, loss=0.0):
     return seen
 
 
-NS20 = 20_000
-WALKS = [{"seed": s, "fan": f, "loss": loss} for s, f, loss in ((1, 1, 0), (2, 2, 0), (3, 4, 0.05), (4, 1, 0.2), (5, 2, 0.02))]
+WALKS = [{"seed": s, "fan": f, "loss": loss} for s, f, loss in ((1, 1, 0), (3, 4, 0.05), (4, 1, 0.2))]
+WALKS += [
+    {"seed": s, "given": HASTY, "gaps": [80_000, 80_000, 200_000, 2 * US, 2 * US, 7 * US], "loss": loss}
+    for s, loss in ((6, 0), (7, 0.05))
+]
+
+
+def same_place(text):
+    """Marks that share a place are not taken for one another."""
+    ours = File(text, **SHORT)
+    ours["MARKS"] = 1
+    source = ours.switch(100, list(range(8)), 3)
+    told = SimpleNamespace(home=100, there=101, way=9)
+    ours.told(source, 5 * US, SimpleNamespace(command=5, says=told))
+    marked = [ours["is_marked"](ours.me, source, there, way) for there, way in ((101, 9), (102, 9), (101, 10))]
+    assert marked == [1, 0, 0]
+
+
+def before_the_queue_is_empty(text):
+    """What comes in the nanosecond after the TAIL stays behind what is held."""
+    ours = File(text, **SHORT)
+    end = ours.switch(101, list(range(8, 16)), 3)
+
+    def arrive(now, asks, phase):
+        pkt = ours.packet(1, 1, 9)
+        pkt.says = SimpleNamespace(epoch=7, sent=1, tail=5, asks=asks, phase=phase, home=100, way=9, turns=1)
+        return ours.arrive(end, now, pkt)
+
+    assert [arrive(US, 1, 0), arrive(2 * US, 0, 1), arrive(3 * US, 2, 0), arrive(3 * US + 500, 0, 1)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert end.timer == 3 * US + 1000 and len(ours.time(end, end.timer)) == 2 and not arrive(4 * US, 0, 1)
 
 
 def compare(text=""):
+    same_place(text)
+    before_the_queue_is_empty(text)
     total = dict.fromkeys(SEEN, 0)
     for way in WALKS:
         for name, times in walk(text, **way).items():
@@ -223,3 +269,87 @@ def compare(text=""):
 
 def test_both_switches_do_as_transcribed():
     assert min(compare().values()) > 5
+
+
+MISTAKES = {
+    "an epoch at every packet": ("if expired or sender.stable:", "if 1:"),
+    "no new epoch after a reply": ("if expired or sender.stable:", "if expired:"),
+    "stable for ever": ("    sender.stable = 0\n    sender.last", "    sender.last"),
+    "a flow that never pauses": ("    if sender.last + weave.idle < node.now:", "    if 0:"),
+    "a reply a little late": ("base_rtt(weave, node) + weave.reply\n", "base_rtt(weave, node) + weave.reply + 500000\n"),
+    "the round trip is one way": ("total += 4 * weave.up", "total += 2 * weave.up"),
+    "no TAIL": ("    elif sender.deadline < node.now:", "    elif 0:"),
+    "the TAIL is of phase 1": (
+        "        mine.phase = 0\n        sender.phase = 1\n",
+        "        mine.phase = 1\n        sender.phase = 1\n",
+    ),
+    "phase 0 again": ("        sender.phase = 1\n", "        sender.phase = 0\n"),
+    "phase 1 for ever": ("        sender.phase = 0\n        sender.tail = 0\n", "        sender.tail = 0\n"),
+    "a TAIL at every packet": ("        sender.deadline = NEVER\n    sender.stable", "    sender.stable"),
+    "no time of the TAIL": ("        sender.tail = node.now\n", ""),
+    "the TAIL of an older epoch": ("        sender.tail = 0\n", ""),
+    "the TAIL takes the new path": (
+        "    if mine.asks == TAIL:\n        if take_path",
+        "    if mine.asks == FIRST:\n        if take_path",
+    ),
+    "a pause keeps the path": ("    if expired:\n        if take_path", "    if before == 0:\n        if take_path"),
+    "marked paths": ("    return 1 if found.until > node.now and", "    return 1 if 0 and"),
+    "marked to all switches": ("found.there == there and", ""),
+    "marked, whichever of the paths": (" and found.way == way else 0", " else 0"),
+    "marked for ever": ("found.until > node.now and", "found.until > 0 and"),
+    "marks last no time": ("found.until = node.now + weave.pause", "found.until = node.now"),
+    "one draw": ("for _i in range(2):", "for _i in range(1):"),
+    "three draws": ("for _i in range(2):", "for _i in range(3):"),
+    "two draws anyway": ("            sender.rest = rest\n            return 1\n", "            sender.rest = rest\n"),
+    "ports alone are drawn": ("% (count * ways)", "% count"),
+    "a late reply counts": ("if node.now < sender.deadline and", "if"),
+    "a reply after the TAIL": (" and sender.deadline != NEVER else 0", " else 0"),
+    "a reply is enough": ("(in_time or command_of(pkt) == CLEAR)", "1"),
+    "no CLEAR counts": ("(in_time or command_of(pkt) == CLEAR)", "in_time"),
+    "of any epoch": ("told.epoch == sender.epoch and ", ""),
+    "older epochs count": ("    if mine.epoch < receiver.epoch:\n", "    if 0:\n"),
+    "nothing is held": ("    return 1 if mine.phase > receiver.phase else 0", "    return 0"),
+    "all of phase 1 is held": ("    return 1 if mine.phase > receiver.phase else 0", "    return mine.phase"),
+    "the TAIL lets nothing go": (
+        "node.now + NS if mine.asks == TAIL else expected",
+        "node.now + NS if mine.asks < 0 else expected",
+    ),
+    "held for good": ("    if mine.phase == 0 and receiver.voq > 0:", "    if 0:"),
+    "a microsecond after the TAIL": ("NS = 1000", "NS = 1000000"),
+    "phase 1 before what is held has gone": ("    elif mine.asks == TAIL and receiver.voq == 0:", "    elif mine.asks == TAIL:"),
+    "the TAIL is not noted": ("    elif mine.asks == TAIL and receiver.voq == 0:", "    elif 0:"),
+    "a TAIL that is the first": ("        if mine.asks == TAIL:\n            receiver.phase = 1\n", ""),
+    "known from an older epoch": ("        receiver.known = 0\n", ""),
+    "never known": ("        receiver.known = 1\n", "        receiver.known = 0\n"),
+    "always known": ("    if receiver.known:\n", "    if 1:\n"),
+    "phase of an older epoch": ("        receiver.phase = 0\n        receiver.known", "        receiver.known"),
+    "when phase 0 was sent": ("        receiver.sent = mine.sent\n", ""),
+    "when phase 0 came": ("        receiver.came = node.now\n", ""),
+    "when the TAIL was sent": ("        receiver.tail = mine.tail\n", "        receiver.tail = 0\n"),
+    "of TAILs alone": ("    if mine.asks == TAIL or mine.phase == 1:\n", "    if mine.asks == TAIL:\n"),
+    "a TAIL sent before": ("max(receiver.tail - receiver.sent, 0)", "(receiver.tail - receiver.sent)"),
+    "no extra time": (" - receiver.sent, 0) + weave.extra", " - receiver.sent, 0)"),
+    "no extra time to wait": ("node.now + weave.wait + weave.extra", "node.now + weave.wait"),
+    "the timer is never early": (
+        "    my_node(weave, node).due[i] = max(when, node.now)\n",
+        "    my_node(weave, node).due[i] = node.now + 99000000\n",
+    ),
+    "phase 0 after a timer": ("    receiver.voq = 0\n    receiver.phase = 1\n", "    receiver.voq = 0\n"),
+    "one queue for all": (
+        "    mine = my_node(weave, node)\n    for w in range(mine.busy_count):\n        if bits_set",
+        "    return 0\n    mine = my_node(weave, node)\n    for w in range(mine.busy_count):\n        if bits_set",
+    ),
+    "one at a time": ("    while voq_at(node, i).length > 0:", "    if voq_at(node, i).length > 0:"),
+    "a queue stays taken": ("    clear_bit(mine.busy, i)\n", ""),
+    "all at once": ("            if mine.due[i] <= node.now:", "            if 1:"),
+    "one timer": ("    wake_by(node, weave.at.index, soonest)\n", ""),
+    "no reports": ("    if pkt.ecn:\n        my_node", "    if 0:\n        my_node"),
+    "replies for CLEARs": ("tell(weave, node, pkt, CLEAR)", "tell(weave, node, pkt, REPLY)"),
+    "no CLEAR": ("    elif mine.asks == TAIL:\n        tell(weave, node, pkt, CLEAR)\n", ""),
+    "the port alone is marked": ("told.way = mine.way if mine.turns > 1 else", "told.way = mine.way if 0 else"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found(mistake):
+    check_mistake("conweave", *MISTAKES[mistake], compare)
