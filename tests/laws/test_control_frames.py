@@ -15,7 +15,6 @@ SCHEMES = {  # with parameters that make them act
     "homa": {"rtt_bytes": "5KB"},
     "sird": {"unsch": 0},
     "dcpim": {},
-    "conweave": {},
     "ndp": {},
     "phost": {},
     "expresspass": {"spread": 0},

@@ -440,6 +440,8 @@ GOLDEN = {
     "recovery:sack": "4bd62ef1dc600a3a",
     "plb": "931e3fa2039bad1c",
     "plb lossy": "bab8d9d9659e9299",
+    "conweave": "f3a3090849d9147e",
+    "conweave lossy": "12f0b4df7001233a",
     "least_queue": "ed7cc65debe55b39",
     "least_queue grades": "f4339f5879b3de07",
     "least_queue flowlets": "96d3d41030e6ac21",

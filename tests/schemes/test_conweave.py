@@ -7,9 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from alone import check_mistake, zeros
+from helpers import DATA, check_alone, check_bad, check_threads, network, traced
 from paper import conweave as paper
 
 from penstock_net.composition import FOLDER, parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import fat_tree
+from penstock_net.workload import flow_list
 
 US = 1_000_000
 NEVER = 2**62
@@ -353,3 +358,98 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(mistake):
     check_mistake("conweave", *MISTAKES[mistake], compare)
+
+
+# ---- laws ----
+
+EAGER = {"reply": "500ns", "ecn.k_min": "30KB", "ecn.k_max": "120KB"}
+
+
+def crossing(topo, size=120_000):
+    """Flows between racks, several at a time for each host, which meet on some of the paths and not on others."""
+    chosen, hosts = random.Random(3), topo.hosts
+    pairs = [(i, (i + 4 * k) % hosts) for i in range(hosts) for k in (1, 2, 3)]
+    return flow_list(topo, [(src, dst, size + 7 * src, f"{chosen.randrange(60_000)}ns") for src, dst in pairs])
+
+
+def out_of_order(rows, flows):
+    """Packets that reach their host's port after a later one of their flow."""
+    last, late = {}, 0
+    for row in rows:
+        if row.event == "dequeue" and row.kind == DATA and row.port < 4 and flows.dst[row.flow] % 4 == row.port:
+            late += row.offset < last.get(row.flow, -1)
+            last[row.flow] = max(row.offset, last.get(row.flow, -1))
+    return late
+
+
+def test_flows_change_their_paths_and_nothing_overtakes():
+    """As long as no timer is early; with a single queue for what is early they reorder."""
+    topo = network(spines=4)
+    flows = crossing(topo)
+    run, rows = traced(topo, flows, "dcqcn+conweave", EAGER)
+    assert run.counts["conweave.rerouted"] > 20 < run.counts["conweave.held"] and run.counts["conweave.late"] == 0
+    at_tors = [row for row in rows if topo.hosts <= row.node < topo.hosts + 4]
+    assert out_of_order(at_tors, flows) == 0 == run.flows["retransmitted_bytes"].sum()
+    assert {row.event for row in at_tors} >= {"hold"} and run.summary["drops"] == 0
+    run, rows = traced(topo, flows, "dcqcn+conweave", {**EAGER, "voqs": 1})
+    at_tors = [row for row in rows if topo.hosts <= row.node < topo.hosts + 4]
+    assert out_of_order(at_tors, flows) > 100 < run.flows["retransmitted_bytes"].sum()
+
+
+def test_the_paths_of_three_tiers():
+    """Source routes over aggregation switches and cores; the answers pass these, too."""
+    topo = fat_tree(k=4)
+    flows = flow_list(topo, [(i, (i + 4 + i % 3) % 16, 250_000, f"{i}us") for i in range(16) for _ in range(2)])
+    run, rows = traced(topo, flows, "dcqcn+conweave", EAGER)
+    assert run.counts["conweave.rerouted"] > 20 < run.counts["conweave.held"] and run.counts["conweave.late"] == 0
+    assert run.flows["retransmitted_bytes"].sum() == 0
+    taken = {}
+    for row in rows:
+        if row.event == "enqueue" and row.kind == DATA and topo.tier[row.node] == 3:
+            taken.setdefault(row.flow, set()).add(row.node)
+    assert len(set().union(*taken.values())) == 4 and max(map(len, taken.values())) >= 3
+
+
+def test_a_paused_flow_begins_anew_and_a_busy_one_keeps_its_path_while_answers_are_in_time():
+    topo = network(spines=8)
+    run, rows = traced(topo, flow_list(topo, [(0, 5, 3_000_000)]), "conweave")
+    assert run.counts["conweave.rerouted"] == 0 and len({row.port for row in rows if row.node == topo.node("tor0")}) <= 2
+    frames = run.ports.filter(node=topo.node("tor1"))["control_bytes"].sum() / 64
+    assert 40 < frames < 80  # an answer in each round trip between the ToRs, 240 us in all
+
+
+def test_without_room_flows_go_by_their_hash_or_are_not_held():
+    """Nothing is lost; packets out of order are sent again."""
+    topo = network(spines=4)
+    flows = crossing(topo)
+    for small in ({"entries": 2}, {"voqs": 1}):
+        run = simulate(topo, flows, parse("dcqcn+conweave", {**EAGER, **small}))
+        assert run.summary["flows_finished"] == len(flows) and run.summary["drops"] == 0
+        assert run.counts["conweave.crowded"] > 20
+
+
+@pytest.mark.parametrize("scheme", ["conweave", "dcqcn+conweave", "dcqcn+conweave+recovery:irn", "bfc+conweave", "uec+conweave"])
+def test_whatever_is_lost_is_sent_again(scheme):
+    """Data, TAILs, answers; a spine that fails for a while takes some with it."""
+    changes = [{"time": time, "switch": "spine1", "up": up} for time, up in (("20us", False), ("90us", True))]
+    topo = network(spines=2).with_loss(0.01).with_changes(changes)
+    flows = crossing(topo, 40_000)
+    eager = {"reply": "500ns", "conweave.wait": "20us"}
+    run = simulate(topo, flows, parse(scheme, eager), host=HostConfig(rto="100us"), control_loss=0.02)
+    assert run.summary["flows_finished"] == len(flows) and run.flows["retransmitted_bytes"].sum() > 0
+
+
+def test_a_lone_flow_finishes_in_the_ideal_time():
+    check_alone("conweave")
+    check_alone("dcqcn+conweave")
+
+
+def test_any_number_of_threads_gives_the_same_results():
+    check_threads("dcqcn+conweave", EAGER)
+    check_threads("bfc+conweave", {"reply": "200ns"})
+
+
+def test_bad_parameters_are_refused():
+    check_bad("conweave", {"voqs": 0}, "1..16384")
+    check_bad("conweave+spray", None, "both choose the path")
+    check_bad("conweave+floodgate", None, "both choose what is held back")
