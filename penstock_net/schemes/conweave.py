@@ -16,6 +16,11 @@ keeps its path until it pauses.  Not as there: tables have a size, and a flow th
 an epoch is the time of its first packet, so that one that is forgotten at one end only is no older; the base RTT is the largest
 between two such switches, also for those in one pod; answers go by ECMP, from switch to switch, all of which need the scheme.
 Packets whose payload was cut off are not held.  Hosts do not tolerate reordering unless another scheme says so, as there.
+
+Expected, written before any run: the paper has up to 42 % less mean and 67 % less p99 FCT than the best of others (abstract).
+With `dcqcn`, AliCloud's storage sizes and half as much capacity above ToRs as below, mean and p99 slowdown are the smallest with
+`conweave`, then `flowlet`, whose flows seldom pause, about as ECMP: 5 to 20 % of the mean less at a load of 0.5, 15 to 45 % at
+0.8, and 10 to 60 % of the p99.
 """
 
 title = "ConWeave"
