@@ -109,6 +109,7 @@ RIVALS = (
     "ecn+oblivious",
     "dctcp+plb",
     "dctcp+least_queue",
+    "dcqcn+conweave",
 )
 SCHEMES = {
     "ls128": (*GENERAL, *RIVALS),

@@ -12,6 +12,7 @@ from penstock_net.topology import leaf_spine
 
 CROSSING = [
     "bolt",
+    "conweave",
     "dcpim",
     "dcqcn:cnp",
     "expresspass",

@@ -25,7 +25,7 @@ def bytes_of_receiver(scheme, count):
     return len(Archive(runner.sim, layouts(runner.composition)).save_node(2))
 
 
-@pytest.mark.parametrize("scheme", ["spray", "ndp", "phost+spray", "homa+spray", "sird+spray", "dcpim+spray"])
+@pytest.mark.parametrize("scheme", ["spray", "conweave", "ndp", "phost+spray", "homa+spray", "sird+spray", "dcpim+spray"])
 def test_bitmaps_of_early_packets_are_used_again(scheme):
     """40 flows need no more than one: a host has 16 bitmaps at first."""
     assert bytes_of_receiver(scheme, 40) == bytes_of_receiver(scheme, 1)

@@ -146,6 +146,7 @@ CASES = [
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: not d["drops"]),
     ("flowlet", {"gap": "3us", "entries": 20}, lambda d: not d["drops"]),
+    ("ecn+conweave", {"k_min": "5KB", "reply": "100ns", "idle": "20us"}, lambda d: d["control_bytes"] > 1000),
     ("ecn+mixed", {"k_min": "5KB", "k_max": "60KB"}, lambda d: d["ecn_marks"] > 0),
     ("ndp+oblivious", {"iw": 12, "depth": 4}, lambda d: d["retransmissions"] > 100),
     ("uec+reps", {"depth": 8}, lambda d: reacted(d) and d["retransmissions"] > 100),
