@@ -8,8 +8,8 @@ import collections
 import contextlib
 from collections.abc import Iterable
 
+from penstock_net.vswitch.attach import edge as edges
 from penstock_net.vswitch.attach.devices import Device
-from penstock_net.vswitch.attach.edge import THREADS
 from penstock_net.vswitch.attach.ingress_rates import DRAIN_S
 from penstock_net.vswitch.world import threading, time
 
@@ -19,7 +19,7 @@ CLOSERS = 16  # threads that close devices
 def release_all(devices: Iterable[Device]) -> None:
     """End the edges of devices that will be closed next; wait a while for the frames in their classes."""
     guarded = [(device, device.edge) for device in devices if device.edge]
-    THREADS.remove(*(edge for _, edge in guarded))
+    edges.THREADS.remove(*(edge for _, edge in guarded))
     own = [edge for _, edge in guarded if not edge.rates.htb.replaced]
     for device, edge in guarded:
         edge.rates.htb.stays |= not device.plan.is_persistent  # to remove it takes the kernel some 20 ms, too
