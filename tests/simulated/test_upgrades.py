@@ -54,7 +54,7 @@ def test_kept_ports_come_back(how):
 def test_most_runs_are_what_they_were_without_upgrades():
     """They are drawn from generators of their own."""
     drawn = [bool(upgrades.draw_steps(seed, 100 * MS, USUAL)) for seed in range(1000)]
-    assert 0.25 < sum(drawn) / 1000 < 0.35
+    assert 0.07 < sum(drawn) / 1000 < 0.13
 
 
 # ---- Mistakes that are put back ----
@@ -62,7 +62,7 @@ def test_most_runs_are_what_they_were_without_upgrades():
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_found(name):
-    for seed in range(30):
+    for seed in range(100):
         if upgrades.draw_steps(seed, 100 * MS, USUAL) or restarts.draw_steps(seed, 100 * MS, USUAL):
             with MISTAKES[name]():
                 found = simulate(seed)

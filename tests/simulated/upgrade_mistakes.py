@@ -5,7 +5,6 @@ from unittest import mock
 
 from penstock_net.vswitch.attach import handing as device_handing
 from penstock_net.vswitch.attach.allowance import Allowance
-from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.daemon import handing, kept_ports, ports, upgrade
 from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.kept import Kept
@@ -31,8 +30,7 @@ DESCRIBE, BUILD, GIVE, TAKE, STAY, END = (
     Daemon.stay_attached,
     upgrade._end,
 )
-STRUCTS, SPARSE, DENSE, QUIET = carried.Places.structs, carried.Places.sparse, carried.Places.dense, upgrade._quiet
-REGION, KEEP, START = handing.Region, kept_ports.keep, Edge.start
+SPARSE, KEEP = carried.Places.sparse, kept_ports.keep
 
 
 def application_forgotten(daemon, fds):
@@ -96,20 +94,6 @@ def without(method, prefix):
     return lambda self: {name: value for name, value in method(self).items() if not name.startswith(prefix)}
 
 
-@contextlib.contextmanager
-def locked_for_ever(daemon):
-    """What was locked for an upgrade is not let go when it has failed."""
-    with QUIET(daemon) as stack:
-        yield stack.pop_all()
-
-
-def unlit(daemon, stack):
-    """After an upgrade that has failed edges do nothing."""
-    for device in daemon.devices.values():
-        if device.edge and not device.edge.error:
-            device.edge.rest()
-
-
 def kept_without_place(socket, table, found=False):
     KEEP(socket, {key: value for key, value in table.items() if key != "netns"}, found)
 
@@ -131,17 +115,13 @@ MISTAKES = {
     "regions' descriptors stay open": replaced(handing, "build", region_kept_open),
     "edges are not handed over": replaced(device_handing, "give", without_edge),
     "the budgets of sockets are not handed over": replaced(device_handing, "take", table_of_its_own),
-    "where each port is is not carried over": replaced(carried.Places, "structs", without(STRUCTS, "port")),
     "transmit queues are not carried over": replaced(carried.Places, "sparse", without(SPARSE, "port")),
-    "flows are not carried over": replaced(carried.Places, "sparse", without(SPARSE, "flows")),
     "drivers are not carried over": replaced(carried.Places, "sparse", without(SPARSE, "driver")),
     "losses are not carried over": replaced(Ledger, "take", nothing),
     "settings are not carried over": replaced(handing, "build", settings_of_the_file),
     "added ports are not known as such": replaced(handing, "build", first_dropped),
     "the keeper does not know what was kept": replaced(Kept, "know", nothing),
     "the keeper does not keep devices": replaced(Keeper, "take", nothing),
-    "requests wait for ever when an upgrade has failed": replaced(upgrade, "_quiet", locked_for_ever),
-    "edges do nothing when an upgrade has failed": replaced(upgrade, "_rest", unlit),
     "ports that are removed stay kept": replaced(kept_ports, "forget", nothing),
     "kept ports do not come back": replaced(ports, "add_kept", nothing),
     "a port is kept without its namespace": replaced(kept_ports, "keep", kept_without_place),

@@ -14,7 +14,7 @@ from penstock_net.vswitch.simulation.step import Step
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.machine import Machine
 
-DRAWN = 0.25  # of the runs keep ports, and have the switch started again in the end
+DRAWN = 0.06  # of the runs keep ports, and have the switch started again in the end
 DOWN, KILLED, LOST = "down", "killed", "lost"  # by `down`; where it was; by a new process that ends when it has taken over
 SETTLE_NS = 60_000_000
 

@@ -20,7 +20,7 @@ SAID = ("hello", "prepared", "built", "ready", "serving")  # messages of the new
 DIES, ENDS, LATE = "dies", "has said", "late"  # before it says it; when it has said it; it says it too late
 LATE_S = 7.0  # beyond the time that an old process waits that has stopped
 LONGEST_START_S = 0.03
-DRAWN = 0.3  # of the runs have upgrades
+DRAWN = 0.1  # of the runs have upgrades
 NOT_UPGRADED, LOST = "not upgraded, the switch goes on as it was", "the new process took over and has ended"
 STILL = "stands still"
 # What goes on while nothing moves: times, and what threads do that have not begun in the new process.
