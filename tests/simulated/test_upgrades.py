@@ -2,7 +2,7 @@
 
 import pytest
 from test_simulation import MS, SETTINGS
-from upgrade_mistakes import MISTAKES
+from upgrade_mistakes import MISTAKES, RARE
 
 from penstock_net.vswitch.simulation import restarts, upgrades
 from penstock_net.vswitch.simulation.layout import USUAL
@@ -58,6 +58,13 @@ def test_most_runs_are_what_they_were_without_upgrades():
 
 
 # ---- Mistakes that are put back ----
+
+
+def test_settings_that_are_not_carried_over_are_seen():
+    steps = [*STARTS, Step(MS, "set", "", ("idle", "2ms")), Step(3 * MS, "upgrade", "")]
+    assert not simulate(1, steps=steps, settings=SETTINGS).failure
+    with RARE():
+        assert "settings is not what it was: idle" in simulate(1, steps=steps, settings=SETTINGS).failure
 
 
 @pytest.mark.parametrize("name", MISTAKES)

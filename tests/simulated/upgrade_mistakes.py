@@ -107,6 +107,7 @@ def first_dropped(daemon, found, fds):
     BUILD(daemon, {**found, "added": []}, fds)
 
 
+RARE = replaced(handing, "build", settings_of_the_file)  # it is seen only where `set` came before
 MISTAKES = {
     "an application is not handed over": replaced(handing, "describe", application_forgotten),
     "a connection is closed too early": replaced(Daemon, "stay_attached", connection_closed_early),
@@ -118,7 +119,6 @@ MISTAKES = {
     "transmit queues are not carried over": replaced(carried.Places, "sparse", without(SPARSE, "port")),
     "drivers are not carried over": replaced(carried.Places, "sparse", without(SPARSE, "driver")),
     "losses are not carried over": replaced(Ledger, "take", nothing),
-    "settings are not carried over": replaced(handing, "build", settings_of_the_file),
     "added ports are not known as such": replaced(handing, "build", first_dropped),
     "the keeper does not know what was kept": replaced(Kept, "know", nothing),
     "the keeper does not keep devices": replaced(Keeper, "take", nothing),
