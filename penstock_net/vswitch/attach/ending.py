@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock_net.vswitch.attach import edge as edges
 from penstock_net.vswitch.attach.devices import Device
-from penstock_net.vswitch.attach.edge import THREADS
 from penstock_net.vswitch.attach.ingress_rates import DRAIN_S
 from penstock_net.vswitch.world import threading, time
 
@@ -32,7 +32,7 @@ def release_all(devices: Iterable[Device]) -> None:
         except Exception as error:
             errors.append(error)
 
-    THREADS.remove(*(edge for _, edge in guarded))
+    edges.THREADS.remove(*(edge for _, edge in guarded))
     own = [edge for _, edge in guarded if not edge.rates.htb.replaced]
     for device, edge in guarded:
         edge.rates.htb.stays |= not device.plan.is_persistent  # to remove it takes the kernel some 20 ms, too

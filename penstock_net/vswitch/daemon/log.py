@@ -88,6 +88,12 @@ def start(level: str, file: pathlib.Path | None = None) -> None:
     log.propagate = False
 
 
+def finish() -> None:
+    """Have the lines written that wait, before a process ends at once."""
+    for handler in log.handlers:
+        handler.flush()
+
+
 def _is_journal() -> bool:
     """Whether standard error goes to the journal: $JOURNAL_STREAM names its device and inode."""
     try:

@@ -29,7 +29,7 @@ from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.attach import handing as device_handing
 from penstock_net.vswitch.attach.handing import Descriptors
 from penstock_net.vswitch.daemon import handing, protocol
-from penstock_net.vswitch.daemon.log import log
+from penstock_net.vswitch.daemon.log import finish, log
 from penstock_net.vswitch.daemon.systemd import notify
 from penstock_net.vswitch.dataplane.driver import sizes
 from penstock_net.vswitch.support import carried
@@ -226,5 +226,5 @@ def _end(request: Request, child: "subprocess.Popen[bytes]", channel: socket.soc
         else:
             protocol.send(request.connection, {"upgraded": child.pid, "paused_ns": message["serving"]})
             log.info("handed over to process %d", child.pid)
-    logging.shutdown()
+    finish()
     os._exit(status)

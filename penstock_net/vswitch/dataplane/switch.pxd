@@ -92,7 +92,7 @@ cdef class Switch:
     cdef readonly list captures
     cdef readonly object ledger             # of lost frames (support/losses.py)
     cdef list epolls, controls              # by worker: what it sleeps on, and an eventfd that wakes it
-    cdef object crew
+    cdef readonly object crew
     cdef AddressTable table                 # addresses of all ports
     cdef public int serial                  # of the last port
     cdef QueueScan scan

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import ipaddress
+import random
 from collections import Counter, deque
 from collections.abc import Callable
 from select import EPOLLIN
@@ -20,7 +21,7 @@ from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames
+from penstock_net.vswitch.simulation import frames, upgrades
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
@@ -41,6 +42,7 @@ FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # 
 LEAST_LOOK_NS = 5 * MS
 ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
+ANSWER_S = 60.0  # to an upgrade
 
 
 @functools.cache
@@ -58,6 +60,20 @@ class PortRow(NamedTuple):
     lost: dict[str, int]  # frames by reason, as `show losses` has them
     pauses: int  # of its transmit queues
     paused_ns: int  # of its flows, summed; 0 unless an operator's own ports are tried
+
+
+class OfProcess:
+    """What each process has one of in the place of a variable of a module."""
+
+    def __init__(self, world: Simulated, make: Callable[[], Any]) -> None:
+        self.world, self.make = world, make
+        self.own: dict[int, Any] = {}  # by process
+
+    def __getattr__(self, name: str) -> Any:
+        pid = self.world.tasks.current.pid
+        if pid not in self.own:
+            self.own[pid] = self.make()
+        return getattr(self.own[pid], name)
 
 
 class App:
@@ -176,7 +192,13 @@ class Machine:
         self.lives: Counter[str] = Counter()
         self.numbers: Counter[tuple[str, int, int]] = Counter()  # of frames of programs at TAPs, by interface and queue
         self.daemon: Daemon | None = None
+        self.daemons: list[Daemon] = []  # also those of processes that have ended
         self.pid, self.open_requests = 0, 0
+        self.world.programs[name] = lambda: upgrades.take_over(self)
+        self.spoil: tuple[str, str] | None = None  # what becomes of the next process that is to take over
+        self.is_upgrading, self.stood_ns = False, 0  # the latter: for which no step was done, since the switch stood still
+        self.restart = ""  # how the switch ends that is started again in the end
+        self.upgrade_draw = random.Random("upgrades")  # how long new processes take to start
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
         self.changes: Counter[str] = Counter()  # of these
         self.rows: list[PortRow] = []
@@ -188,7 +210,7 @@ class Machine:
 
     def __enter__(self) -> "Machine":
         world.use(self.world)
-        self.edge_threads, edge.THREADS = edge.THREADS, edge.EdgeThreads()
+        self.edge_threads, edge.THREADS = edge.THREADS, OfProcess(self.world, edge.EdgeThreads)  # type: ignore[assignment]
         self.start()
         return self
 
@@ -201,24 +223,47 @@ class Machine:
             self.record.disturb(self.layout.number(name), "not there")
         for name in self.layout.cables:
             self.plug(name)
+        self.start_switch()
+        for name in self.layout.base:
+            if name not in self.layout.apps:
+                self.record.calm(self.layout.number(name), "not there")
+
+    def start_switch(self) -> None:
         ready: list[bool] = []
 
         def serve() -> None:
-            self.daemon = Daemon(self.specification())
+            self.goes_on(Daemon(self.specification(), program=[self.name]))
+            assert self.daemon
             self.daemon.serve(lambda: ready.append(True))
 
         self.task = self.world.tasks.process(self.name, serve, self.home)
         self.pid = self.task.pid
         self.wait(START_NS, lambda: bool(ready), "the switch does not start")
-        for name in self.layout.base:
-            if name not in self.layout.apps:
-                self.record.calm(self.layout.number(name), "not there")
+
+    def goes_on(self, daemon: Daemon) -> None:
+        """This process has the switch from now on."""
+        self.daemon, self.task = daemon, self.world.tasks.current
+        self.daemons.append(daemon)
+        self.pid = self.task.pid
 
     def __exit__(self, *error: object) -> None:
         self.abandon()
+        self._unwind()
         edge.THREADS = self.edge_threads
         world.use(world.KERNEL)
         log.disabled = False
+
+    def _unwind(self) -> None:
+        """Free the memory of processes that have ended where they were."""
+        tasks = self.world.tasks
+        for switch in [each.switch for each in self.daemons if each.switch.crew]:
+            if switch.crew.threads[0].task in tasks.stopped:
+                switch.crew.stopping = True
+                for k in range(switch.count):
+                    with contextlib.suppress(OSError):  # its descriptors are closed
+                        switch.want(k, True)
+        tasks.unwind()
+        self.daemons.clear()
 
     def abandon(self) -> None:
         """After a failure: have all tasks end that can."""
@@ -255,9 +300,14 @@ class Machine:
 
     def call(self, function: Callable[[Any], Any]) -> Any:
         """Ask the switch between two turns."""
-        assert self.daemon
-        switch = self.daemon.switch
-        return switch.call(lambda: function(switch))
+        while True:
+            assert self.daemon
+            daemon = self.daemon
+            try:
+                return daemon.switch.call(functools.partial(function, daemon.switch))
+            except (OSError, RuntimeError):  # its process has ended
+                if daemon is self.daemon:
+                    raise
 
     # ---- Frames ----
 
@@ -364,16 +414,37 @@ class Machine:
         self.open_requests += 1
 
         def run() -> None:
-            try:
-                answer: Any = protocol.ask(self.socket, message)
-            except PenstockError as error:
-                answer = str(error)
+            answer = self._answer(message)
             self.record.note("answer", message, answer if isinstance(answer, str) else sorted(answer))
             self.open_requests -= 1
             self.see_addresses()
             then(answer)
 
         self.world.tasks.process("operator", run)
+
+    def _answer(self, message: dict[str, Any]) -> Any:
+        """Who asks a process that hands the switch over then, and has no answer, asks again."""
+        while True:
+            daemon = self.daemon
+            try:
+                return protocol.ask(self.socket, message, ANSWER_S if "upgrade" in message else protocol.TIMEOUT_S)
+            except PenstockError as error:
+                if daemon is self.daemon or not isinstance(error, protocol.NoAnswer):
+                    return str(error)
+
+    def wait_for_upgrade(self) -> None:
+        """Whatever was to be done is done so much later."""
+        began = self.world.now
+        self.wait(END_NS, lambda: not self.is_upgrading, "the switch is not handed over")
+        self.stood_ns += self.world.now - began
+
+    def answered(self) -> None:
+        self.wait(END_NS, lambda: not self.open_requests, "a request has no answer")
+
+    def wait_for_end(self) -> None:
+        """Wait until the process of the switch has ended."""
+        task = self.task
+        self.wait(END_NS, lambda: task.ended, "the switch does not stop")
 
     # ---- What is there ----
 

@@ -16,11 +16,11 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, namespaces
+from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
-from penstock_net.vswitch.simulation.machine import END_NS, SETTLE_NS, Machine, PortRow
+from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine, PortRow
 from penstock_net.vswitch.simulation.steps import Step
 from penstock_net.vswitch.simulation.trace import Trace
 from penstock_net.vswitch.world.calls import table
@@ -88,7 +88,11 @@ def simulate(
     drawn = known.draw_settings(draw)
     layout = USUAL if content is None else layout_of(content)
     chosen = (drawn if layout.settings is None else layout.settings) if settings is None else settings
-    plan = known.draw_steps(draw, parse_time(duration, "duration") // 1000, layout, chosen) if steps is None else list(steps)
+    until = parse_time(duration, "duration") // 1000
+    plan = list(steps or ())
+    if steps is None:
+        more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
+        plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)
     machine, failure, counts = Machine(seed, chosen, layout), "", dict[str, int]()
     begin = machine.world.now
     told = Trace(machine.world, machine.record, begin) if trace or pcap else None
@@ -151,7 +155,7 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
     before = machine.inventory()
     begin = world.now
     for step in plan:
-        _pass(machine, begin + step.at)
+        _pass(machine, begin + machine.stood_ns + step.at)
         record.note(*step)
         known.do(machine, step)
         _check(machine, step.what != "send")
@@ -161,6 +165,8 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
     record.account(counts)
     machine.look_at_ports()
     left(machine, before)
+    if machine.restart:
+        restarts.start_again(machine, before)
     end(machine)
     return {reason: number for reason, number in counts.items() if number}
 
@@ -202,23 +208,19 @@ def _emptied(machine: Machine) -> None:
         _until(machine, BOUND_NS)
 
 
-def _answered(machine: Machine) -> None:
-    machine.wait(END_NS, lambda: not machine.open_requests, "a request has no answer")
-
-
 def made_good(machine: Machine) -> None:
     """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
-    _answered(machine)
+    machine.answered()
     namespaces.mend(machine)
     _until(machine, machine.places.settle_ns)
     machine.extra = []
     for name in machine.layout.extras:
         known.remove(machine, name)
-    _answered(machine)
+    machine.answered()
     known.undo(machine, "")
-    _answered(machine)
+    machine.answered()
     known.reload(machine, "", False)
-    _answered(machine)
+    machine.answered()
     for name in machine.layout.base:
         if name not in machine.layout.apps:
             known.plug(machine, name)
@@ -277,11 +279,11 @@ def left(machine: Machine, before: dict[str, int]) -> None:
 def end(machine: Machine) -> None:
     """The switch stops, and leaves nothing."""
     machine.ask({"down": True})
-    machine.wait(END_NS, lambda: machine.task.ended, "the switch does not stop")
-    _answered(machine)
+    machine.wait_for_end()
+    machine.answered()
     machine.wait_for_threads(SETTLE_NS)
     owned = {key: n for key, n in machine.inventory().items() if n and key != "memory"}
     taps = [name for name in machine.layout.taps if machine.link(name)]
-    paths = [path for path in machine.world.paths if path.startswith(machine.socket)]
+    paths = [path for path in (*machine.world.paths, *machine.world.files.texts) if path.startswith(machine.socket)]
     if owned or taps or paths:
-        raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, sockets {paths}")
+        raise Broken(f"the switch has stopped, and left {owned}, interfaces {taps}, files {paths}")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, namespaces
+from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -192,7 +192,8 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
     return calm
 
 
-def add(machine: Machine, name: str) -> None:
+def add(machine: Machine, name: str, keep: bool = False) -> None:
+    """keep: it comes back when the switch is started again."""
     at = machine.layout.number(name)
     machine.places.agreed()
 
@@ -201,7 +202,7 @@ def add(machine: Machine, name: str) -> None:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)
 
-    machine.ask({"port_add": [machine.table_of(name)]}, then)
+    machine.ask({"port_add": [machine.table_of(name)], "keep": keep}, then)
 
 
 def remove(machine: Machine, name: str, with_app: bool = True) -> None:
@@ -246,6 +247,8 @@ DO: dict[str, Callable[..., None]] = {
     "show": show,
     **namespaces.DO,
     **edges.DO,
+    **upgrades.DO,
+    **restarts.DO,
 }
 
 

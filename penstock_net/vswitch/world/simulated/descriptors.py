@@ -73,6 +73,7 @@ class Table:
         self.files: dict[int, File] = {}
         self.is_dead, self.leave = is_dead, leave
         self.pid, self.owners = pid, dict[int, int]()  # processes, by descriptor
+        self.heirs: dict[int, list[int]] = {}  # other processes that have one as well, since it was passed to them
 
     def add(self, file: File) -> int:
         number = FIRST
@@ -92,11 +93,23 @@ class Table:
         except KeyError:
             raise refused(errno.EBADF) from None
 
+    def inherit(self, number: int, pid: int) -> None:
+        """A process that is started has this descriptor as well, under its number, until it closes it."""
+        self.get(number)
+        self.heirs.setdefault(number, []).append(pid)
+
     def close(self, number: int) -> None:
         self.get(number)
-        self._remove(number)
+        self._remove(number, self.pid())
 
-    def _remove(self, number: int) -> None:
+    def _remove(self, number: int, pid: int) -> None:
+        """A process has it no longer."""
+        if heirs := self.heirs.get(number):
+            if pid in heirs:
+                heirs.remove(pid)
+            else:
+                self.owners[number] = heirs.pop(0)
+            return
         file = self.files.pop(number)
         del self.owners[number]
         self.release(file)
@@ -114,8 +127,8 @@ class Table:
 
     def close_of(self, pid: int) -> None:
         """A process has ended."""
-        for number in [number for number, owner in self.owners.items() if owner == pid]:
-            self._remove(number)
+        for number in [number for number, owner in self.owners.items() if owner == pid or pid in self.heirs.get(number, ())]:
+            self._remove(number, pid)
 
 
 class Counter(File):

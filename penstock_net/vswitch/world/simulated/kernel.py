@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import heapq
-import os
 import random
 import select
 import struct
@@ -12,7 +11,8 @@ from typing import Any, TypeVar
 
 from penstock_net.vswitch.world.simulated import datagrams, parts
 from penstock_net.vswitch.world.simulated.datagrams import Datagrams, Network
-from penstock_net.vswitch.world.simulated.descriptors import FIRST, Epoll, File, Table, refused
+from penstock_net.vswitch.world.simulated.descriptors import Epoll, File, Table, refused
+from penstock_net.vswitch.world.simulated.files import Files
 from penstock_net.vswitch.world.simulated.links import IFF_UP, Link, Packets, Space, Tap
 from penstock_net.vswitch.world.simulated.namespaces import GET_KIND, Opened, Spaces, kept_by
 from penstock_net.vswitch.world.simulated.netlink import (
@@ -51,6 +51,8 @@ class Simulated:
         )
         self.memory: dict[int, int] = {}  # processes that have a memory file open, by its descriptor, which is the real kernel's
         self.paths: dict[str, Listening] = {}  # sockets by their paths
+        self.files = Files()
+        self.programs: dict[str, Callable[[], object]] = {}  # what a process does that is started with such a command
         self.planned: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
         self.listeners: list[Route] = []
@@ -132,26 +134,6 @@ class Simulated:
         if groups & 1 and route not in self.listeners:
             self.listeners.append(route)
 
-    def carried(self, fd: int) -> Callable[[], int]:
-        """Keeps what a descriptor refers to until the function is called, once, which gives it another descriptor."""
-        if fd < FIRST:
-            kept = os.dup(fd)
-
-            def make_real() -> int:
-                self.memory[kept] = self.tasks.current.pid
-                return kept
-
-            return make_real
-        file = self.table.get(fd)
-        file.descriptors += 1
-
-        def make() -> int:
-            number = self.table.add(file)
-            file.descriptors -= 1
-            return number
-
-        return make
-
     # ---- Requests to a device ----
 
     def request(self, fd: int, number: int, argument: bytes) -> bytes:
@@ -215,7 +197,12 @@ class Simulated:
         return self._tried(lambda: self.of(epoll, Epoll).add(fd, self.table.get(fd), select.EPOLLIN | select.EPOLLET, place))
 
     def sleep_on(self, epoll: int, ns: int) -> list[int]:
-        waited = self.of(epoll, Epoll)
+        try:
+            waited = self.of(epoll, Epoll)
+        except OSError as error:  # a worker that cannot sleep would never stop
+            self.tasks.failed(error)
+            self.wait(self.now + max(ns, 1_000_000))
+            return []
         self.wait_unless(self.now + ns, lambda: waited.ready() != 0, [waited])
         return [watched.data for watched, _ in waited.news(64) if watched.data]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from penstock_net.vswitch.world.simulated import files
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import Link, Space
 
@@ -136,7 +137,7 @@ class Spaces:
     def status(self, path: Any) -> Any:
         """os.stat, of what is a namespace or a file on which none is mounted."""
         space = self.at(path)
-        return status_of(space) if space else file_status(stat.S_IFREG, 1)
+        return status_of(space) if space else files.status(stat.S_IFREG)
 
     def open(self, path: Any) -> File:
         """OSError: there is nothing."""
@@ -177,12 +178,8 @@ def kept_by(file: File, space: Space) -> File:
     return file
 
 
-def file_status(kind: int, number: int) -> Any:
-    return SimpleNamespace(st_mode=kind | 0o755, st_dev=1, st_ino=number, st_uid=0, st_size=0)
-
-
 def status_of(space: Space) -> Any:
-    return file_status(stat.S_IFREG, space.number)
+    return files.status(stat.S_IFREG, space.number)
 
 
 def paths_of(spaces: Spaces) -> tuple[Any, Any]:

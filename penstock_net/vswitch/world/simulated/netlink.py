@@ -162,6 +162,10 @@ class Route(File):
         self.error = errno.ENOBUFS
         self.happened(select.EPOLLERR)
 
+    def ended(self) -> None:
+        if self in self.world.listeners:
+            self.world.listeners.remove(self)
+
     def _put(self, packet: bytes) -> None:
         self.queue.append(packet)
         self.happened(select.EPOLLIN)

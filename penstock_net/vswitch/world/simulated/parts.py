@@ -15,11 +15,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock_net.vswitch.world.contract import asked
-from penstock_net.vswitch.world.simulated import namespaces, sockets, tasks
+from penstock_net.vswitch.world.simulated import files, namespaces, programs, sockets, tasks
 from penstock_net.vswitch.world.simulated.descriptors import FIRST, Counter, Epoll, File, refused
 from penstock_net.vswitch.world.simulated.links import Tap
-from penstock_net.vswitch.world.simulated.namespaces import Opened, file_status, kept_by, paths_of
+from penstock_net.vswitch.world.simulated.namespaces import Opened, kept_by, paths_of
 from penstock_net.vswitch.world.simulated.sockets import NotSimulated, Socket
+from penstock_net.vswitch.world.simulated.streams import Carried
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
@@ -64,8 +65,13 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             return world.table.add(world.spaces.open(path))
         return world.table.add(kept_by(Tap(world.here), world.spaces.keep(world.here)))
 
-    def no_file(path: Any) -> OSError:
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    def open_text(file: Any, mode: str = "r", closefd: bool = True) -> Any:
+        """A memory file by its descriptor, or a file by its path."""
+        if not isinstance(file, int):
+            return world.files.open(file, mode)
+        if closefd:
+            world.memory.pop(file, None)
+        return open(file, mode, closefd=closefd)
 
     def create_memory(name: str, flags: int = 0) -> int:
         fd = os.memfd_create(name, flags)
@@ -80,31 +86,30 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             os.close(fd)
 
     def duplicate(fd: int) -> int:
-        return world.carried(fd)()
+        return Carried(world, fd).make()
 
     def status(fd: int) -> Any:
         if fd < FIRST:
             return os.fstat(fd)
         file = world.table.get(fd)
-        return namespaces.status_of(file.space) if isinstance(file, Opened) else file_status(stat.S_IFREG, 1)
+        return namespaces.status_of(file.space) if isinstance(file, Opened) else files.status(stat.S_IFREG)
 
     def status_of(path: Any) -> Any:
-        if path not in world.paths:
-            return world.spaces.status(path)
-        return file_status(stat.S_IFSOCK, world.paths[path].number)
+        if path in world.paths:
+            return files.status(stat.S_IFSOCK, world.paths[path].number)
+        return world.files.status(path) if path in world.files else world.spaces.status(path)
 
     def unlink(path: Any) -> None:
-        if path not in world.paths:
-            raise no_file(path)
-        del world.paths[path]
+        if path in world.paths:
+            del world.paths[path]
+        else:
+            world.files.unlink(path)
 
     def replace(path: Any, name: Any) -> None:
-        if path not in world.paths:
-            raise no_file(path)
-        world.paths[name] = world.paths.pop(path)
-
-    def list_folder(path: Any) -> NoReturn:
-        raise no_file(path)
+        if path in world.paths:
+            world.paths[name] = world.paths.pop(path)
+        else:
+            world.files.replace(path, name)
 
     def open_process(pid: int, flags: int = 0) -> int:
         process = world.tasks.processes.get(pid)
@@ -172,7 +177,8 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             lstat=status_of,
             unlink=unlink,
             replace=replace,
-            listdir=list_folder,
+            listdir=world.files.listed,
+            mkdir=world.files.make_folder,
             path=path,
             memfd_create=create_memory,
             ftruncate=os.ftruncate,
@@ -182,7 +188,8 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             getpid=lambda: world.tasks.current.pid,
             getuid=lambda: 0,
             geteuid=lambda: 0,
-            environ={},
+            environ=programs.Environment(world),
+            _exit=lambda status: world.tasks.stop(world.tasks.current.pid, status),
             pidfd_open=open_process,
             sched_getscheduler=lambda pid: OTHER_SCHEDULER,
             sysconf={"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__,
@@ -194,6 +201,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             socket=functools.partial(Socket, world),
             socketpair=functools.partial(sockets.pair, world),
             send_fds=lambda sock, parts, fds: sock.send_fds(b"".join(parts), fds),
+            recv_fds=lambda sock, room, most, flags=0: sock.recv_fds(room),
             if_nametoindex=numbered,
             if_nameindex=lambda: [(link.index, link.name) for link in world.here],
         ),
@@ -202,6 +210,8 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
         "threading": Missing("threading", **of_tasks),
         "pathlib": Missing("pathlib", Path=path_class),
         "ctypes": Missing("ctypes", CDLL=library, get_errno=lambda: world.tasks.errno),
+        "subprocess": Missing("subprocess", Popen=functools.partial(programs.Started, world)),
+        "io": Missing("io", open=open_text),
         "resource": Missing("resource", getrlimit=lambda which: (FIRST, FIRST)),
     }
 

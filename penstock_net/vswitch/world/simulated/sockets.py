@@ -14,7 +14,7 @@ from penstock_net.vswitch.world.simulated.datagrams import IP_MTU, Datagrams, pa
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import SOL_PACKET, Packets
 from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
-from penstock_net.vswitch.world.simulated.streams import Listening, Stream, joined, rights_of
+from penstock_net.vswitch.world.simulated.streams import Carried, Listening, Stream, joined
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
@@ -160,7 +160,11 @@ class Socket:
 
     def send_fds(self, data: bytes, fds: Iterable[int]) -> int:
         self._wait(select.EPOLLOUT)
-        return self._taken(self.file.write(data, rights_of(self.world, list(fds))))
+        rights = [Carried(self.world, fd) for fd in fds]
+        answer = self.file.write(data, rights)
+        for each in rights if answer < 0 else ():
+            each.drop()
+        return self._taken(answer)
 
     def recv(self, room: int) -> bytes:
         self._wait(select.EPOLLIN | select.EPOLLERR)
@@ -174,9 +178,13 @@ class Socket:
         answer, rights = self.file.take(room)
         if answer == -errno.EAGAIN and self.timeout:
             raise self._late()
-        fds = array.array("i", [make() for make in rights])
+        fds = array.array("i", [each.make() for each in rights])
         came = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds.tobytes())] if fds else []
         return self._taken(answer), came, 0, None
+
+    def recv_fds(self, room: int) -> tuple[bytes, list[int], int, None]:
+        data, came, _, _ = self.recvmsg(room)
+        return data, [fd for _, _, content in came for fd in array.array("i", content)], 0, None
 
     def _wait(self, events: int) -> None:
         file = self.world.table.get(self.number)
@@ -200,8 +208,6 @@ class Socket:
 
     def close(self) -> None:
         if self.number >= 0:
-            if self.file in self.world.listeners and self.file.descriptors == 1:
-                self.world.listeners.remove(self.file)
             self.world.table.close(self.detach())
 
     def __enter__(self) -> "Socket":

@@ -1,12 +1,12 @@
 """Unix sockets of the simulated kernel: streams, with descriptors as ancillary data, and those that listen at a path."""
 
 import errno
+import os
 import select
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
-from penstock_net.vswitch.world.simulated.descriptors import File, refused
+from penstock_net.vswitch.world.simulated.descriptors import FIRST, File, refused
 
 ROOM = 212_992
 HUNG_UP = select.EPOLLHUP
@@ -19,7 +19,7 @@ class Stream(File):
         super().__init__()
         self.other: Stream | None = None
         self.pid, self.other_pid = pid, 0  # of the processes, when they were connected
-        self.pieces: deque[tuple[bytes, list[Callable[[], int]]]] = deque()
+        self.pieces: deque[tuple[bytes, list[Carried]]] = deque()
         self.held = 0
         self.no_more = False  # comes in
         self.is_shut = False  # for writing
@@ -30,7 +30,7 @@ class Stream(File):
             found |= select.EPOLLOUT
         return found | (HUNG_UP if self.no_more and self.is_shut else 0)
 
-    def write(self, data: bytes, rights: list[Callable[[], int]] | None = None) -> int:
+    def write(self, data: bytes, rights: "list[Carried] | None" = None) -> int:
         if self.is_shut or self.other is None:
             return -errno.EPIPE
         if self.other.held >= ROOM:
@@ -40,7 +40,7 @@ class Stream(File):
         self.other.happened(select.EPOLLIN)
         return len(data)
 
-    def take(self, room: int) -> tuple[bytes | int, list[Callable[[], int]]]:
+    def take(self, room: int) -> "tuple[bytes | int, list[Carried]]":
         """The next bytes, or -errno, and what came with them."""
         if not self.pieces:
             return (b"" if self.no_more else -errno.EAGAIN), []
@@ -66,6 +66,9 @@ class Stream(File):
 
     def ended(self) -> None:
         self.shut()
+        while self.pieces:  # nobody receives what is on its way
+            for each in self.pieces.popleft()[1]:
+                each.drop()
         if self.other:
             self.other.other = None
             self.other.happened(select.EPOLLOUT)
@@ -106,9 +109,28 @@ class Listening(File):
         self.waiting.clear()
 
 
-def rights_of(world: Any, fds: list[int]) -> list[Callable[[], int]]:
-    """Descriptors as they go with a message: what they refer to is kept until they are received."""
-    found: list[Callable[[], int]] = []
-    for fd in fds:
-        found.append(world.carried(fd))
-    return found
+class Carried:
+    """What a descriptor refers to, on its way to another process; memory files are the real kernel's."""
+
+    def __init__(self, world: Any, fd: int) -> None:
+        self.world = world
+        self.file: File | None = world.table.get(fd) if fd >= FIRST else None
+        self.memory = -1 if self.file else os.dup(fd)
+        if self.file:
+            self.file.descriptors += 1
+
+    def make(self) -> int:
+        """A descriptor of it, in the process that asks; it is on its way no longer."""
+        if self.file is None:
+            self.world.memory[self.memory] = self.world.tasks.current.pid
+            return self.memory
+        number: int = self.world.table.add(self.file)
+        self.file.descriptors -= 1
+        return number
+
+    def drop(self) -> None:
+        """Nobody will receive it."""
+        if self.file is None:
+            os.close(self.memory)
+        else:
+            self.world.table.release(self.file)

@@ -4,6 +4,7 @@ Each is a greenlet: a stack of its own, which stands still while another one run
 loops of the switch run as they are, and the order in which they run is the seed's: a turn ends only where the world is asked.
 """
 
+import contextlib
 import math
 import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,6 +58,8 @@ class Process(File):
         super().__init__()
         self.pid, self.ended_ = pid, False
         self.space, self.started = space, started  # where its first thread is; a number that no other one has
+        self.environment: dict[str, str] = {}
+        self.status = 0  # with which it has ended
 
     def ready(self) -> int:
         return select.EPOLLIN if self.ended_ else 0
@@ -77,6 +80,7 @@ class Tasks:
         self.world = world
         self.first = self.current = Task("first", FIRST_PID)
         self.all = [self.first]
+        self.stopped: list[Task] = []  # tasks of processes that have ended where they were
         self.processes = {FIRST_PID: Process(FIRST_PID, None, 0)}
         self.errno = 0  # of the last call of the C library
         self.failure: BaseException | None = None  # of a task, or of all
@@ -116,8 +120,10 @@ class Tasks:
                 run()
         except BaseException as error:
             if not task.killed:
-                self._failed(error)
+                self.failed(error)
         del run
+        if task in self.stopped:  # see `unwind`
+            return
         task.ended = True
         self.all.remove(task)
         self.world.spaces.leave(task.space)
@@ -139,6 +145,36 @@ class Tasks:
             task.killed |= task.pid == pid
         self.end(pid)
 
+    def stop(self, pid: int, status: int) -> None:
+        """End a process where it is, for good: its threads stand still, and not even what a killed one cleans up is done."""
+        if self.current.ended:
+            raise Killed
+        for task in [task for task in self.all if task.pid == pid]:
+            if task is not self.current:
+                for file in task.files:
+                    file.sleepers.remove(task)
+            self.all.remove(task)
+            self.stopped.append(task)
+            task.killed = task.ended = True
+            self.world.spaces.leave(task.space)
+        self.processes[pid].status = status
+        self.end(pid)
+        if self.current.pid == pid:
+            self.current = self._chosen()
+            self.current.stack.switch()
+
+    def unwind(self) -> None:
+        """Free what processes hold that were stopped; whatever else they ask the world, which has come to its end, fails.
+
+        Compiled loops, which cannot be told that they have ended, must come back by themselves.
+        """
+        before = self.current
+        for task in self.stopped:
+            self.current = task
+            with contextlib.suppress(Killed):
+                task.stack.throw(Killed)
+        self.current = before
+
     # ---- Who runs ----
 
     def wait(self, until: float, is_over: Callable[[], bool], files: Sequence[File] = ()) -> None:
@@ -147,6 +183,8 @@ class Tasks:
         files  those that `is_over` depends on: it is asked now, and after each time that one says that something has happened
         """
         task = self.current
+        if task.ended:
+            raise Killed
         task.until, task.is_over, task.files, task.told = until, is_over, files, True
         for file in files:
             file.sleepers.append(task)
@@ -171,14 +209,15 @@ class Tasks:
         """So many waits again: Busy if that was in less than BUSY_NS."""
         passed, self.waits_before, self.busy_since = self.world.now - self.busy_since, self.waits, self.world.now
         if passed < BUSY_NS:
-            self._failed(Busy(f"the threads have waited {self.most_waits} times in {passed / 1e6:.1f} ms, now {task.name}"))
+            self.failed(Busy(f"the threads have waited {self.most_waits} times in {passed / 1e6:.1f} ms, now {task.name}"))
 
     def maybe_pass(self) -> None:
         """Let another task run, perhaps: where the world is asked for something that takes no time."""
         if len(self.all) > 1 and not self.current.killed and self.world.random.random() < YIELDS:
             self.wait(0.0, _never)
 
-    def _failed(self, error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
+        """The first task is told, which ends the run."""
         self.failure = self.failure or error
         self.first.until = 0.0
 
@@ -206,7 +245,7 @@ class Tasks:
                 world.happen()
             elif math.isinf(due):
                 waiting = ", ".join(task.name for task in self.all)
-                self._failed(Stuck(f"a wait without an end, and nothing is planned: {waiting}"))
+                self.failed(Stuck(f"a wait without an end, and nothing is planned: {waiting}"))
             else:
                 world.now = max(now, math.ceil(due))
 
