@@ -368,24 +368,25 @@ class Switch:
                 if len(queues) == most_queues:
                     break
         row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
-        sums = collections.Counter()
+        sums = {}
         for k in range(self.count):
             port = port_at(worker_at(self.worker, k), number)
             if port.state != UP:
                 row["state"] = STATE_NAMES[port.state]
-            sums.update(
-                flows=port.flows,
-                received_frames=port.received_frames,
-                received_bytes=port.received_bytes,
-                sent_frames=port.sent_frames,
-                sent_bytes=port.sent_bytes,
-                pauses=port.pauses,
-                paused_ns=port.paused_ns,
-                shared_frames=port.shared,
-                bells_answered=port.bells_answered,
-                bells_rung=port.bells_rung,
-                nonsense=port.view.protocol_errors,
-            )
+            counts = {
+                "flows": port.flows,
+                "received_frames": port.received_frames,
+                "received_bytes": port.received_bytes,
+                "sent_frames": port.sent_frames,
+                "sent_bytes": port.sent_bytes,
+                "pauses": port.pauses,
+                "paused_ns": port.paused_ns,
+                "shared_frames": port.shared,
+                "bells_answered": port.bells_answered,
+                "bells_rung": port.bells_rung,
+                "nonsense": port.view.protocol_errors,
+            }
+            sums = {key: sums[key] + number for key, number in counts.items()} if sums else counts
         if row["state"] == "up" and number in self.drivers:
             row["state"] = self.drivers[number].present_state
         return {**row, **sums, "drops": drops, "drops_by_queue": queues, **details_of(home, self.drivers.get(number))}

@@ -7,12 +7,16 @@ import zlib
 from typing import NamedTuple
 
 HEADERS = 42  # Ethernet, IPv4, UDP
-MARK = struct.Struct("!HHHHHIHI")
-FRAME = struct.Struct("!HHHHHI")
+FLOW = struct.Struct("!HHHHH")
+FRAME = struct.Struct("!HHHHHI")  # a flow, and a number in it
+REST = struct.Struct("!HI")  # the length of what follows the headers, and a checksum of the frame's
+MARK_BYTES = FRAME.size + REST.size
 HEADER = struct.Struct("!12sHBBHHHBBH4s4sHHHH")
 SENDER, EVERYBODY = b"\4" * 6, b"\xff" * 6
 MACS = b"\2" * 6 + SENDER
-LEAST = HEADERS + MARK.size
+LEAST = HEADERS + MARK_BYTES
+FILLERS = [bytes([i]) for i in range(256)]
+KNOWN = 1 << 14  # flows, headers and texts that are kept: they recur with each frame
 PORT = 1000  # of UDP, of the first flow
 
 
@@ -25,6 +29,9 @@ class Flow(NamedTuple):
     target: int  # number of the port
     way: int  # how often the addresses of the two ports had changed: then it is another flow
 
+    def __repr__(self) -> str:
+        return _text(self)
+
 
 class Frame(NamedTuple):
     """One of a flow."""
@@ -32,15 +39,34 @@ class Frame(NamedTuple):
     flow: Flow
     number: int
 
+    def __repr__(self) -> str:  # each frame is noted
+        return f"Frame(flow={_text(self.flow)}, number={self.number})"
+
+
+@functools.lru_cache(KNOWN)
+def _text(flow: Flow) -> str:
+    return f"Flow({', '.join(f'{name}={number}' for name, number in zip(Flow._fields, flow))})"
+
+
+@functools.lru_cache(KNOWN)
+def _flow(data: bytes) -> Flow:
+    return Flow(*FLOW.unpack(data))
+
 
 def written(frame: Frame, source: str, target: str, size: int) -> bytes:
     """A frame of at least `size` bytes from one IPv4 address to another."""
     flow = frame.flow
     length = max(size, LEAST) - HEADERS
-    mark = MARK.pack(*flow, frame.number, length, _check(frame))
-    filler = bytes([(frame.number + flow.queue) & 0xFF]) * (length - MARK.size)
-    ip, udp = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0), (PORT + flow.queue, PORT + flow.source, 8 + length, 0)
-    return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp) + mark + filler
+    mark = FRAME.pack(*flow, frame.number)
+    filler = FILLERS[(frame.number + flow.queue) & 0xFF] * (length - MARK_BYTES)
+    headers = _headers(source, target, length, PORT + flow.queue, PORT + flow.source)
+    return b"".join((headers, mark, REST.pack(length, zlib.crc32(mark)), filler))
+
+
+@functools.lru_cache(KNOWN)
+def _headers(source: str, target: str, length: int, source_port: int, target_port: int) -> bytes:
+    ip, udp = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0), (source_port, target_port, 8 + length, 0)
+    return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp)
 
 
 @functools.cache
@@ -48,24 +74,20 @@ def packed(address: str) -> bytes:
     return ipaddress.IPv4Address(address).packed
 
 
-def _check(frame: Frame) -> int:
-    return zlib.crc32(FRAME.pack(*frame.flow, frame.number))
-
-
 def marked(data: bytes) -> Frame:
     """What a frame is, of which there are only the first bytes."""
-    *flow, number, _, _ = MARK.unpack_from(data, HEADERS)
-    return Frame(Flow(*flow), number)
+    *_, number = FRAME.unpack_from(data, HEADERS)
+    return Frame(_flow(data[HEADERS : HEADERS + FLOW.size]), number)
 
 
 def read(data: bytes) -> Frame | None:
     """What a frame is; None: it is not as it was sent."""
     if len(data) < LEAST:
         return None
-    *flow, number, length, check = MARK.unpack_from(data, HEADERS)
-    found = Frame(Flow(*flow), number)
-    filler = bytes([(number + found.flow.queue) & 0xFF]) * (length - MARK.size)
-    is_whole = check == _check(found) and data[HEADERS + MARK.size :] == filler
+    found = marked(data)
+    length, check = REST.unpack_from(data, HEADERS + FRAME.size)
+    filler = FILLERS[(found.number + found.flow.queue) & 0xFF] * (length - MARK_BYTES)
+    is_whole = check == zlib.crc32(data[HEADERS : HEADERS + FRAME.size]) and data[LEAST:] == filler
     return found if is_whole else None
 
 

@@ -94,14 +94,18 @@ class Record:
 
     def _since(self, frame: Frame) -> int | None:
         """When a frame was accepted that has not come; None: there is none."""
-        return next((found[frame] for found in self._not_come() if frame in found), None)
+        for found in self._not_come():
+            if frame in found:
+                return found[frame]
+        return None
 
     def _not_come(self) -> tuple[dict[Frame, int], ...]:
         return self.under_way, self.in_class, self.may_be_late
 
     def _done(self, frame: Frame) -> None:
         for found in self._not_come():
-            found.pop(frame, None)
+            if found:
+                found.pop(frame, None)
 
     def moved(self) -> int:
         """So often a frame has been sent, or has come."""

@@ -121,7 +121,10 @@ def layout_of(content: Mapping[str, Any]) -> Layout:
 
 def first_address(addresses: list[str]) -> str | None:
     """The first IPv4 address of a port, also one of a prefix; None: it has none."""
-    return next((found for text in addresses if (found := _first_of(text))), None)
+    for text in addresses:
+        if found := _first_of(text):
+            return found
+    return None
 
 
 @functools.cache  # it is asked for each frame

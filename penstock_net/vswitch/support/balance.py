@@ -48,14 +48,17 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
             continue
         port = row["port"]
         taken = row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"]
-        found[f"{port}: in the queues of its device"] += device["taken_in"] - taken
-        found[f"{port}: in its receive queues"] += row["sent_frames"] - device["taken_out"] - row["not_taken_frames"]
+        if count := device["taken_in"] - taken:
+            found[f"{port}: in the queues of its device"] += count
+        if count := row["sent_frames"] - device["taken_out"] - row["not_taken_frames"]:
+            found[f"{port}: in its receive queues"] += count
         if "overlay" in device:  # its datagrams are no frames; `lost_on_the_way` says what a network has lost
             continue
         if not device["cut_frames"]:
             here = device["malformed"] + device["of_the_link"] + device["not_carried"] + device["wrong_vlan"] + device["taken_in"]
             here += device["station_spoofed"] + device["same_port"] + device["to_unknown"]
-            found[f"{port}: as they came in"] += device["frames_in"] - here
+            if count := device["frames_in"] - here:
+                found[f"{port}: as they came in"] += count
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
         copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
         copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"]

@@ -107,6 +107,7 @@ def _words(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> tuple[int,
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
+@lru_cache(4096)  # of ports, each time that somebody asks for a switch's rows
 def address_text(high: int, low_half: int, bits: int = 128) -> str:
     """The inverse of address_words."""
     raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")

@@ -2,9 +2,9 @@
 
 import errno
 import os
-import select
 import struct
 from collections.abc import Callable
+from select import EPOLLERR, EPOLLET, EPOLLIN, EPOLLOUT
 from typing import Any
 
 MOST_COUNTED = 2**64 - 2
@@ -61,7 +61,7 @@ class File:
         for task in self.sleepers:
             task.told = True
         for watched in self.watchers:
-            if events & (watched.events | select.EPOLLERR):
+            if events & (watched.events | EPOLLERR):
                 watched.epoll.put(watched)
 
 
@@ -139,7 +139,7 @@ class Counter(File):
         self.count = count
 
     def ready(self) -> int:
-        return (select.EPOLLIN if self.count else 0) | (select.EPOLLOUT if self.count < MOST_COUNTED else 0)
+        return (EPOLLIN if self.count else 0) | (EPOLLOUT if self.count < MOST_COUNTED else 0)
 
     def read(self, room: int) -> bytes | int:
         if room < 8:
@@ -147,7 +147,7 @@ class Counter(File):
         if not self.count:
             return -errno.EAGAIN
         count, self.count = self.count, 0
-        self.happened(select.EPOLLOUT)
+        self.happened(EPOLLOUT)
         return count.to_bytes(8, "little")
 
     def write(self, data: bytes) -> int:
@@ -157,7 +157,7 @@ class Counter(File):
         if self.count + added > MOST_COUNTED:
             return -errno.EAGAIN
         self.count += added
-        self.happened(select.EPOLLIN)
+        self.happened(EPOLLIN)
         return 8
 
 
@@ -177,10 +177,13 @@ class Epoll(File):
         self.pending: dict[Watched, None] = {}  # in the order in which it happened
 
     def ready(self) -> int:
-        return select.EPOLLIN if any(self.due(watched) for watched in self.pending) else 0
+        for watched in self.pending:
+            if self.due(watched):
+                return EPOLLIN
+        return 0
 
     def due(self, watched: Watched) -> int:
-        return watched.file.ready() & (watched.events | select.EPOLLERR)
+        return watched.file.ready() & (watched.events | EPOLLERR)
 
     def add(self, number: int, file: File, events: int, data: int) -> None:
         """OSError: it is in the set."""
@@ -194,7 +197,7 @@ class Epoll(File):
     def put(self, watched: Watched) -> None:
         """Something has happened to a descriptor of the set."""
         self.pending.setdefault(watched)
-        self.happened(select.EPOLLIN)
+        self.happened(EPOLLIN)
 
     def change(self, number: int, file: File, events: int) -> None:
         watched = self._known(number, file)
@@ -227,7 +230,7 @@ class Epoll(File):
             if events := self.due(watched):
                 found.append((watched, events))
                 watched.file.told()
-                if not watched.events & select.EPOLLET:
+                if not watched.events & EPOLLET:
                     self.pending[watched] = None
         return found
 

@@ -189,7 +189,7 @@ class Simulated:
     # ---- Calls of the compiled parts: contract.Calls ----
 
     def now_ns(self) -> int:
-        self.now += 50 + int(950 * self.random.random())
+        self.now += 50 + int(950 * self.tasks.random())
         self.tasks.maybe_pass()
         return self.now
 
@@ -217,10 +217,12 @@ class Simulated:
         return ready()
 
     def read(self, fd: int, room: int) -> bytes | int:
-        return self.table.files[fd].read(room) if fd in self.table.files else -errno.EBADF
+        file = self.table.files.get(fd)
+        return file.read(room) if file else -errno.EBADF
 
     def write(self, fd: int, data: bytes) -> int:
-        return self.table.files[fd].write(data) if fd in self.table.files else -errno.EBADF
+        file = self.table.files.get(fd)
+        return file.write(data) if file else -errno.EBADF
 
     def send(self, fd: int, data: bytes) -> int:
         return self.write(fd, data)

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import functools
 import select
 import struct
 from collections import deque
@@ -29,15 +30,16 @@ ADDRESS, NAME, MTU, QUEUE_LENGTH, LINK_INFO, STATS64, NAMESPACE_FD = 1, 3, 4, 13
 OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
 LEAST_ROOM = 2304
+HEAD = struct.Struct("=HH")  # of an attribute
 
 
 def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return HEAD.pack(4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def _attributes(content: bytes, at: int = 16) -> Iterator[tuple[int, bytes]]:
     while at + 4 <= len(content):
-        length, kind = struct.unpack_from("=HH", content, at)
+        length, kind = HEAD.unpack_from(content, at)
         if length < 4:
             return
         yield kind & 0x3FFF, content[at + 4 : at + length]
@@ -112,11 +114,17 @@ def _neighbour(link: Link, address: bytes, mac: bytes, state: int = PERMANENT) -
     return struct.pack("=BxxxiHBB", family, link.index, state, 0, 1) + kinds
 
 
+@functools.lru_cache(64)
+def _instructions(program: bytes) -> tuple[tuple[int, int, int, int], ...]:
+    return tuple(struct.iter_unpack("=HBBI", program))
+
+
 def passes(program: bytes, packet: bytes) -> bool:
     """Whether a filter of classic BPF keeps a packet: loads at fixed places, comparisons and returns."""
     at = value = 0
+    instructions = _instructions(program)
     while True:
-        code, yes, no, number = struct.unpack_from("=HBBI", program, 8 * at)
+        code, yes, no, number = instructions[at]
         at += 1
         if code in (0x28, 0x20):
             size = 2 if code == 0x28 else 4

@@ -77,7 +77,7 @@ class Tasks:
     """All tasks; the first is the one in which the world was made."""
 
     def __init__(self, world: "Simulated") -> None:
-        self.world = world
+        self.world, self.random = world, world.random.random
         self.first = self.current = Task("first", FIRST_PID)
         self.all = [self.first]
         self.stopped: list[Task] = []  # tasks of processes that have ended where they were
@@ -192,7 +192,7 @@ class Tasks:
         if self.most_waits and self.waits - self.waits_before > self.most_waits:
             self._look_who_is_busy(task)
         if len(self.all) > 1:
-            self.world.now += 100 + int(900 * self.world.random.random())  # what it has done until now takes time
+            self.world.now += 100 + int(900 * self.random())  # what it has done until now takes time
         chosen = self._chosen()
         if chosen is not task:
             self.current = chosen
@@ -213,7 +213,7 @@ class Tasks:
 
     def maybe_pass(self) -> None:
         """Let another task run, perhaps: where the world is asked for something that takes no time."""
-        if len(self.all) > 1 and not self.current.killed and self.world.random.random() < YIELDS:
+        if len(self.all) > 1 and not self.current.killed and self.random() < YIELDS:
             self.wait(0.0, _never)
 
     def failed(self, error: BaseException) -> None:
@@ -227,7 +227,8 @@ class Tasks:
         while True:
             while world.planned and world.planned[0][0] <= world.now:
                 world.happen()
-            now, ready = world.now, list[Task]()
+            now = world.now
+            ready: list[Task] = []
             for task in self.all:
                 if task.until <= now or task.killed:
                     ready.append(task)
@@ -239,7 +240,7 @@ class Tasks:
             if len(ready) == 1:
                 return ready[0]
             if ready:
-                return ready[int(len(ready) * world.random.random())]
+                return ready[int(len(ready) * self.random())]
             due = min([task.until for task in self.all])
             if world.planned and world.planned[0][0] <= due:
                 world.happen()
