@@ -108,6 +108,8 @@ class Tasks:
 
     def start(self, name: str, run: Callable[[], object], pid: int, space: Any = None) -> Task:
         """Start a thread of a process."""
+        if self.current.ended:  # see `unwind`
+            raise Killed
         task = Task(name, pid)
         task.until, task.space = -1.0, self.world.spaces.keep(space or self.current.space)
         self.all.append(task)
