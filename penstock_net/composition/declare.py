@@ -25,7 +25,7 @@ import keyword
 import re
 import warnings
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -428,7 +428,8 @@ class Declarations:
             raise DeclarationError(
                 f'packet_state: "{name}" is no scheme of the package that this one includes', self._values["packet_state"].lineno
             )
-        return Declarations(SCHEMES / f"{name}.py")
+        path = SCHEMES / f"{name}.py"
+        return declarations(path, path.read_text(encoding="utf-8-sig"))
 
     def _check_hooks(self, nodes: list[ast.AST]) -> None:
         """Refuse misspelt hooks, verbs whose hook is missing, and fields under their former names."""
@@ -548,3 +549,10 @@ class Declarations:
             for a in function.args.args
         ]
         return f"cdef {kind} {function.name}({', '.join(arguments)}) noexcept nogil"
+
+
+@lru_cache(maxsize=64)
+def declarations(path: Path, source: str) -> Declarations:
+    """A run asks for those of its file some twenty times, and parts that share packet state for one another's; the file may
+    change between two runs."""
+    return Declarations(path, source)

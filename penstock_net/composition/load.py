@@ -5,7 +5,6 @@ A scheme file imports nothing: it is given the names in declare.GIVEN and access
 
 import contextlib
 import fcntl
-import functools
 import hashlib
 import importlib
 import importlib.util
@@ -21,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from penstock_net.composition.declare import DeclarationError, Declarations
+from penstock_net.composition.declare import DeclarationError, Declarations, declarations
 from penstock_net.errors import SchemeError
 from penstock_net.files import sync
 from penstock_net.identity import hash_below, home
@@ -39,13 +38,7 @@ def declarations_of(path: Path) -> Declarations:
     except (OSError, UnicodeDecodeError) as error:
         raise SchemeError(f"cannot be read as text: {error}", place=path) from None
     with refused(path):
-        return _declarations(path, source)
-
-
-@functools.lru_cache(maxsize=64)
-def _declarations(path: Path, source: str) -> Declarations:
-    """A run asks for those of its file some twenty times; the file may change between two runs."""
-    return Declarations(path, source)
+        return declarations(path, source)
 
 
 @contextlib.contextmanager

@@ -66,6 +66,17 @@ def test_a_run_reads_the_files_of_its_own_schemes(run):
     assert done.stdout == "2\n"
 
 
+def test_each_scheme_file_is_parsed_once():
+    """`uec` and `mixed` share the packet state of parts that come with them, whose files are not parsed again for that."""
+    code = (
+        "import ast, penstock_net.composition as c; parse = ast.parse; parsed = []"
+        "; ast.parse = lambda *given, **named: parsed.append(given) or parse(*given, **named)"
+        "; parts = c.parse('uec+mixed').parts; print(len(parsed), len(parts))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "5 5\n"
+
+
 def test_the_table_of_a_run_needs_no_query_engine(monkeypatch):
     """7 MB of pages of polars, in a run that needs them for nothing else."""
     import polars as pl
