@@ -6,9 +6,10 @@ packet on if it is marked or asks, else those before it.  A packet that `trim` h
 
 Credit, with `credits`.  A flow begins with 1.5 BDP; the first answer ends this speculation and takes what is left.  While it
 has credit, one byte is enough, it may send a packet, which costs its size.  Every packet says up to where it asks for credit, in
-units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of its link's rate.  Where no flow
-asks, those that had what they asked for are pulled for until they are 1.5 BDP beyond it, or have come whole.  A flow's pulls take
-turns of 128 ways, as entropies of packets are, so that none of its credit hangs on one path.
+units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of what its links bring, which may be
+less than what they take (`changes` with `of`).  Where no flow asks, those that had what they asked for are pulled for until they
+are 1.5 BDP beyond it, or have come whole.  A flow's pulls take turns of 128 ways, as entropies of packets are, so that none of
+its credit hangs on one path.
 
 With `rates`, in a network where each switch of a tier has less capacity up than down, a receiver lowers the rate of its pulls
 about every 1.5 base RTT: by the share of packets that were cut before the last switch; and if the share of marked ones, averaged,
@@ -258,11 +259,20 @@ def on_timer(me, node):
         send_along(node, mine.slot, incoming.src, hash31(incoming.hash, mine.way), frame)
     if me.rates:
         steps(me, node)
-    gap = QUANTUM * port_at(node, 0).ps_per_byte / node.port_count / PULL_RATE
-    if me.whole_ps:
-        gap = float(whole(gap))
+    gap = quantum_time(me, node)
     here.next_pull = node.now + whole(gap / (1.0 - here.slower) * (granted if granted > 0 else LEAST_PULLED))
     wake_by(node, me.at.index, here.next_pull)
+
+
+def quantum_time(me, node) -> float:
+    """Of a quantum of credit, ps: at 0.99 of what the links that are not down bring, which may be slower than what they take."""
+    first = port_at(node, 0).peer_ps_per_byte
+    links = 0.0
+    for slot in range(node.port_count):
+        if not port_at(node, slot).down:
+            links += first / port_at(node, slot).peer_ps_per_byte
+    gap = QUANTUM * first / (links if links > 0.0 else 1.0) / PULL_RATE
+    return float(whole(gap)) if me.whole_ps else gap
 
 
 def most_of(me, port):

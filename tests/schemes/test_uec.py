@@ -232,7 +232,7 @@ BITS = {
     "lowest_bit": lambda bits: (bits & -bits).bit_length() - 1,
     "my_incoming": lambda _, incoming: incoming,
 }
-PORT = SimpleNamespace(ps_per_byte=80, up=0, down=0)
+PORT = SimpleNamespace(ps_per_byte=80, peer_ps_per_byte=80, up=0, down=0)
 
 
 class ReceiverFile(dict):

@@ -36,3 +36,14 @@ def test_a_link_of_the_receiver_goes_down_between_a_packet_and_the_next_credit(s
     host, measure = HostConfig(ports="packet"), Measure(sample="0s")
     made = simulate(topo, flows, parse(scheme), host=host, measure=measure, max_time_ps=5 * 10**9)
     assert made.summary["flows_finished"] == len(flows)
+
+
+def test_credit_is_paced_at_what_the_links_bring():
+    """24 flows to a host whose eight links bring 1.25 Gbit/s and take 100: credit for 100 has each packet cut again and again, and
+    headers, 64 bytes of 4150 at 80 times the rate, leave nothing of the links for data."""
+    slow = [{"time": "1ps", "a": "host0", "b": f"tor{8 * i}", "rate": "1.25Gbps", "of": f"tor{8 * i}"} for i in range(8)]
+    topo = rails(servers=16, gpus=8, planes=8, spines=4, rate="100Gbps", delay="1us", buffer="12MB").with_changes(slow)
+    flows = flow_list(topo, [(src, 0, 50_000) for src in range(1, 25)])
+    host, measure = HostConfig(ports="packet", mtu=4086, header=64), Measure(sample="0s")
+    made = simulate(topo, flows, parse("uec:rccc+mixed"), host=host, measure=measure, max_time_ps=5 * 10**9)
+    assert made.summary["flows_finished"] == 24 and made.summary["retransmissions"] < 1000
