@@ -20,12 +20,12 @@ it has; flows of a host that have credit share what they ask for.  `uec_receiver
 
 A packet asks for an answer (AR) if window or credit let no other one go, if it is the last, or is sent again.  One that `trim`
 has cut is answered by a NACK, and sent again before new ones.  After a timeout, 15 us and the time of six queues, packets that
-have been in flight for so long are sent again, the first one whatever the credit; a sixteenth more passes until that is seen.
+have been in flight for so long are sent again; a sixteenth more passes until that is seen.  Who has no credit then asks for it.
 
 With `ack_stall`, as in the simulator, a sender may have to wait for its timeout: its last packet did not ask, and the window has
 shrunk below what is in flight, of which the receiver owes no answer.  Without it one packet more is sent, which asks.
 The presets `_htsim` have that, but for RCCC alone, and cut windows and increments to whole bytes, averages and the time that a
-quantum of credit takes to whole ps.  Not here: RTS frames, which the simulator sends if a timeout finds no window or credit.
+quantum of credit takes to whole ps.  Not here: the simulator's RTS frames of a sender that has credit and no window.
 
 A flow has one path, unless a load balancer is named: `uec+mixed`, the simulator's default, `uec+reps` or `uec+oblivious`.  The
 window of a flow as results show it is what may be in flight at that moment.
@@ -133,7 +133,7 @@ FAR = 4.0
 QUANTUM = 256
 ONLY_RCCC = 1
 SHARE = 16  # of the timeout: packets sent within so much of it are taken for one group
-PATIENT = 6  # a flow that waits for credit, and for nothing else, waits 2 to the power of this as long
+PATIENT = 6  # a flow that waits for credit, and for nothing else, asks again after twice as long each time, up to 2 ** this
 
 
 def set_up(uec):
@@ -331,8 +331,6 @@ def on_ack(uec, node, flow, pkt):
             react(uec, node, flow, gained, delay, pkt.ecn)
     if uec.credits:
         mine.credit = answer.credit
-        if mine.in_flight <= 0:
-            flow.rto = mine.timeout << PATIENT
     permit(uec, flow)
 
 
@@ -438,10 +436,14 @@ def on_timeout(uec, node, flow):
     """Of all packets that have been in flight since the timer was set."""
     mine = my_flow(uec, flow)
     flow.backoff = 0
+    mine.credit = flow.resend  # whether there is any, as `uec_receiver` has just said
     left = mine.early_at + mine.timeout - node.now
     if left > 0:  # they were sent after others had been acknowledged
         flow.rto = left
+        permit(uec, flow)
+        try_send(node, flow)
         return
+    waited = flow.rto if mine.in_flight <= 0 else 0
     end = (flow.sent + uec.at.world.mtu - 1) // uec.at.world.mtu
     flying = 0
     for index in range(mine.cum, end):
@@ -454,9 +456,8 @@ def on_timeout(uec, node, flow):
     if not flying:
         mine.in_flight = 0  # what arrived last was not answered, since the packet that asked for it was cut
     regroup(uec, node, flow)
-    mine.credit = max(mine.credit, 1)
     mine.progress_at = node.now
-    flow.rto = mine.timeout
+    flow.rto = max(mine.timeout, min(2 * waited, mine.timeout << PATIENT))
     permit(uec, flow)
     try_send(node, flow)
 

@@ -6,9 +6,12 @@ packet on if it is marked or asks, else those before it.  A packet that `trim` h
 
 Credit, with `credits`.  A flow begins with 1.5 BDP; the first answer ends this speculation and takes what is left.  While it
 has credit, one byte is enough, it may send a packet, which costs its size.  Every packet says up to where it asks for credit, in
-units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of its link's rate.  Where no flow
-asks, those that had what they asked for are pulled for until they are 1.5 BDP beyond it, or have come whole.  A flow's pulls take
-turns of 128 ways, as entropies of packets are, so that none of its credit hangs on one path.
+units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of what its links bring, which may be
+less than what they take (`changes` with `of`).  Where no flow asks, those that had what they asked for are pulled for until they
+are 1.5 BDP beyond it, or have come whole.  A flow's pulls take turns of 128 ways, as entropies of packets are, so that none of
+its credit hangs on one path.  A sender without credit whose timeout ends asks for that of one packet (the simulator's RTS), each
+time by another way and another of its ports: it is pulled for in turn, by the port at which it asked.  Pulls say how much credit
+a flow has had, so that one of them repairs all that were lost.
 
 With `rates`, in a network where each switch of a tier has less capacity up than down, a receiver lowers the rate of its pulls
 about every 1.5 base RTT: by the share of packets that were cut before the last switch; and if the share of marked ones, averaged,
@@ -36,13 +39,14 @@ packet_state = {
     "far": "int8",  # cut before the last switch
     "speculates": "int8",  # no answer had come
 }
-frame_state = {"quanta": "int64"}
+frame_state = {"quanta": "int64"}  # of a pull: all that have been granted; of one who asks: up to where
 flow_state = {
     "credit": "int64",
     "pulled": "int64",  # the highest pull, in quanta
     "most": "int64",
     "answered": "int32",  # speculation has ended
     "counted": "int32",  # among those that wait
+    "way": "int32",  # by which it asked last
 }
 incoming_state = {
     "arrived": "mask[32]",
@@ -84,6 +88,7 @@ when = {
     "on_start": "credits",
     "on_ack": "credits",
     "on_finish": "credits",
+    "on_expiry": "credits",
     "on_control": "credits",
     "on_timer": "credits",
     "on_enqueue": "credits",
@@ -93,7 +98,8 @@ fabric = {"reordering": 1, "acts": 0}
 
 RING = 2048
 WORDS = 32
-PULL = 3  # command of frames
+PULL = 3  # commands of frames
+ASK = 4
 QUANTUM = 256
 PULLED = 64  # quanta
 WAYS = 128  # of pulls
@@ -191,10 +197,14 @@ def request(me, node, incoming, pkt, known):
         return
     if cut and known:
         return
-    if carried.target > mine.target:
-        mine.target = carried.target
-    elif not cut:
-        return
+    if carried.target > mine.target or cut:
+        line_up(me, node, incoming, carried.target)
+
+
+def line_up(me, node, incoming, target):
+    """A flow asks, if it does not yet."""
+    mine = my_incoming(me, incoming)
+    mine.target = max(mine.target, target)
     if mine.list != ASKING:
         leave(me, node, incoming)
         join(me, node, incoming, ASKING)
@@ -252,17 +262,44 @@ def on_timer(me, node):
     about_incoming(frame, incoming)
     my_frame(me, frame).quanta = mine.granted
     mine.way = (mine.way + 1) % WAYS
-    if port_at(node, mine.slot).down:  # nothing may come by another port before this flow has credit
-        send_to_host(node, incoming.src, frame)
-    else:
-        send_along(node, mine.slot, incoming.src, hash31(incoming.hash, mine.way), frame)
+    send_by(node, mine.slot, incoming.src, hash31(incoming.hash, mine.way), frame)
     if me.rates:
         steps(me, node)
-    gap = QUANTUM * port_at(node, 0).ps_per_byte / node.port_count / PULL_RATE
-    if me.whole_ps:
-        gap = float(whole(gap))
+    gap = quantum_time(me, node)
     here.next_pull = node.now + whole(gap / (1.0 - here.slower) * (granted if granted > 0 else LEAST_PULLED))
     wake_by(node, me.at.index, here.next_pull)
+
+
+def send_by(node, slot, dst, way, pkt):
+    """A frame, by this port, or, if it is down, by another one: nothing else may come of a flow before it has credit."""
+    if port_at(node, slot).down:
+        send_to_host(node, dst, pkt)
+    else:
+        send_along(node, slot, dst, way, pkt)
+
+
+def answer(me, node, port, pkt):
+    """Of one who asks: of a flow that has come whole, which is sent again for its ACK, the packet has credit at once."""
+    incoming = incoming_of(node, pkt)
+    if incoming != NO_INCOMING and not incoming.complete:
+        my_incoming(me, incoming).slot = port.slot
+        line_up(me, node, incoming, my_frame(me, pkt).quanta)
+        return
+    frame = new_frame(node, me.at.kind, PULL)
+    about_flow(frame, pkt)
+    my_frame(me, frame).quanta = my_frame(me, pkt).quanta
+    send_along(node, port.slot, pkt.src, pkt.hash, frame)
+
+
+def quantum_time(me, node) -> float:
+    """Of a quantum of credit, ps: at 0.99 of what the links that are not down bring, which may be slower than what they take."""
+    first = port_at(node, 0).peer_ps_per_byte
+    links = 0.0
+    for slot in range(node.port_count):
+        if not port_at(node, slot).down:
+            links += first / port_at(node, slot).peer_ps_per_byte
+    gap = QUANTUM * first / (links if links > 0.0 else 1.0) / PULL_RATE
+    return float(whole(gap)) if me.whole_ps else gap
 
 
 def most_of(me, port):
@@ -369,11 +406,30 @@ def on_ack(me, node, flow, pkt):
     count_waiting(me, node, flow)
 
 
-def on_control(me, node, port, pkt):
-    """A pull."""
-    flow = flow_of(node, pkt)
-    if flow == NO_FLOW:
+def on_expiry(me, node, flow):
+    """Ask for credit for one packet if there is none: it, or what asked for it, may have been lost.  `resend` tells `uec`."""
+    mine = my_flow(me, flow)
+    flow.resend = 1 if mine.credit > 0 else 0
+    if mine.credit > 0:
         return
+    frame = new_frame(node, me.at.kind, ASK)
+    about_sent(frame, flow)
+    my_frame(me, frame).quanta = mine.pulled + (me.at.world.mtu + me.at.world.header - mine.credit + QUANTUM - 1) // QUANTUM
+    mine.way = (mine.way + 1) % WAYS
+    slot = mine.way % node.port_count if me.at.world.in_turn else port_of(flow).slot
+    send_by(node, slot, flow.dst, hash31(flow.hash, mine.way), frame)
+
+
+def on_control(me, node, port, pkt):
+    if command_of(pkt) == ASK:
+        answer(me, node, port, pkt)
+        return
+    flow = flow_of(node, pkt)
+    if flow != NO_FLOW:
+        take_pull(me, node, flow, pkt)
+
+
+def take_pull(me, node, flow, pkt):
     mine = my_flow(me, flow)
     end_speculation(me, flow)
     before = mine.credit

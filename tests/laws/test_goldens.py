@@ -420,7 +420,7 @@ GOLDEN = {
     "uec:nscc": "4087c98be8d6aa63",
     "uec:nscc_htsim": "cd06611de9acfb2e",
     "uec:rccc": "993e44f311b90edc",
-    "uec:rccc lossy": "c739befccefb0aae",
+    "uec:rccc lossy": "907871afa85e50e9",
     "uec:rccc_htsim": "e784ce0a36c90978",
     "uec:both": "babbaca5b9792638",
     "uec:both_htsim": "d91e13823c0ce4a2",

@@ -199,7 +199,7 @@ IN_CREDIT = {  # which file, and what is wrong
     "one pull for each request": ("uec_receiver", "    if mine.target > mine.granted:\n", "    if 0:\n"),
     "nothing for who is content": ("uec_receiver", "    elif which == ASKING or mine.granted", "    elif 0 and mine.granted"),
     "who is content has all": ("uec_receiver", "< most_of(me, port_at(node, 0)) // QUANTUM", "< 10**9"),
-    "any old target": ("uec_receiver", "if carried.target > mine.target:", "if carried.target >= 0:"),
+    "any old target": ("uec_receiver", "if carried.target > mine.target or", "if carried.target >= 0 or"),
     "whole flows are pulled": ("uec_receiver", "        leave(me, node, incoming)\n        return\n", "        return\n"),
     "asks for all": ("uec", "min(asked, mine.most) - carried.credit", "asked - carried.credit"),
     "asks for what it has": ("uec", "min(asked, mine.most) - carried.credit", "min(asked, mine.most)"),
@@ -232,14 +232,14 @@ BITS = {
     "lowest_bit": lambda bits: (bits & -bits).bit_length() - 1,
     "my_incoming": lambda _, incoming: incoming,
 }
-PORT = SimpleNamespace(ps_per_byte=80, up=0, down=0)
+PORT = SimpleNamespace(ps_per_byte=80, peer_ps_per_byte=80, up=0, down=0)
 
 
 class ReceiverFile(dict):
     """The file of receivers as plain Python, at one host; `wake(when)`: for its timer; of what it sends: (flow, frame)."""
 
     def __init__(self, text, credits, wake=None, flow=None):
-        super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int, hash31=max)
+        super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int, hash31=max, command_of=lambda _: 0)
         exec(text or (FOLDER / "uec_receiver.py").read_text(), self)
         world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16)
         self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, back=0, rates=0, whole_ps=1)

@@ -80,14 +80,14 @@ LARGE = {"nscc": ((9835, 10_513, 10_556), 448_242), "rccc": ((8673, 8880, 8902),
 @pytest.mark.parametrize("control", LARGE)
 def test_golden_of_1023_flows(control):
     """100 KB each to one host: headers of what is cut are lost, too.  A timeout of packets that were sent again a moment before
-    would have two of each on their way, and in the end only headers of them on the last link."""
+    would have two of each on their way, and in the end only headers of them on the last link.  RCCC sends 22 % less again."""
     times, again = LARGE[control]
     topo = fat_tree(k=16)
     flows = flow_list(topo, [(i, 1, 100_000, "0us") for i in range(1024) if i != 1])
     parameters = {"entropy_bits": 7}
     made = simulate(topo, flows, parse(f"uec:{control}+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
     assert percentiles(made) == pytest.approx(times, rel=0.05)
-    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2) and made.summary["drops"] > 0
+    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.25) and made.summary["drops"] > 0
 
 
 # Who sends 2 MB to whom, as perm_128n_128c_2MB.cm has it.

@@ -27,12 +27,25 @@ def test_pulls_of_one_flow_take_all_paths_alike():
     assert len(up) == 4 and sum(up) > 100 * 64 and max(up) < 1.5 * min(up)
 
 
+@pytest.mark.parametrize("on_down", ["drop", "silent"])
 @pytest.mark.parametrize("scheme", ["uec:rccc+mixed", "uec:both+mixed"])
-def test_a_link_of_the_receiver_goes_down_between_a_packet_and_the_next_credit(scheme):
-    """63 flows take turns, longer than an RTT: nothing of a flow is on its way, by another link, when one fails."""
-    dies = {"time": "150us", "a": "host2", "b": "tor0", "up": False}
+def test_a_link_of_the_receiver_goes_down_between_a_packet_and_the_next_credit(scheme, on_down):
+    """63 flows take turns, longer than an RTT: nothing of a flow is on its way, by another link, when one fails.  If nobody is
+    told, pulls are lost until senders ask by another link."""
+    dies = {"time": "150us", "a": "host2", "b": "tor0", "up": False, "on_down": on_down}
     topo = rails(servers=32, gpus=2, planes=4, spines=4, rate="100Gbps", delay="1us", buffer="12MB").with_changes([dies])
     flows = flow_list(topo, [(src, 2, 200_000) for src in range(topo.hosts) if src != 2])
     host, measure = HostConfig(ports="packet"), Measure(sample="0s")
     made = simulate(topo, flows, parse(scheme), host=host, measure=measure, max_time_ps=5 * 10**9)
     assert made.summary["flows_finished"] == len(flows)
+
+
+def test_credit_is_paced_at_what_the_links_bring():
+    """24 flows to a host whose eight links bring 1.25 Gbit/s and take 100: with credit for 100, packets are cut again and again,
+    and their headers, 64 bytes of 4150 at 80 times the rate, leave nothing of the links for data."""
+    slow = [{"time": "1ps", "a": "host0", "b": f"tor{8 * i}", "rate": "1.25Gbps", "of": f"tor{8 * i}"} for i in range(8)]
+    topo = rails(servers=16, gpus=8, planes=8, spines=4, rate="100Gbps", delay="1us", buffer="12MB").with_changes(slow)
+    flows = flow_list(topo, [(src, 0, 50_000) for src in range(1, 25)])
+    host, measure = HostConfig(ports="packet", mtu=4086, header=64), Measure(sample="0s")
+    made = simulate(topo, flows, parse("uec:rccc+mixed"), host=host, measure=measure, max_time_ps=5 * 10**9)
+    assert made.summary["flows_finished"] == 24 and made.summary["retransmissions"] < 1000
