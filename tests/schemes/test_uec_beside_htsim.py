@@ -87,7 +87,8 @@ def test_golden_of_1023_flows(control):
     parameters = {"entropy_bits": 7}
     made = simulate(topo, flows, parse(f"uec:{control}+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
     assert percentiles(made) == pytest.approx(times, rel=0.05)
-    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.25) and made.summary["drops"] > 0
+    near = 0.25 if control == "rccc" else 0.2
+    assert made.summary["retransmissions"] == pytest.approx(again, rel=near) and made.summary["drops"] > 0
 
 
 # Who sends 2 MB to whom, as perm_128n_128c_2MB.cm has it.
