@@ -263,7 +263,8 @@ def recorded(unknown: Unknown, folder: Path) -> Calibration | None:
 
 def table(unknown: Unknown, calibration: Calibration) -> Table:
     """candidate | the statistics that choose | distance, over seeds | held-out claims."""
-    chooser, best = _chooser(unknown), _nearest(calibration)
+    chooser = _chooser(unknown)
+    best = "" if calibrations.missing(calibration, chooser.figure) else _nearest(calibration)
     title = f"{unknown.paper} {unknown.name}: {unknown.question}"
     seeds = len(calibration["seeds"][chooser.figure])
     moved = calibrations.moved(calibration)
