@@ -410,6 +410,15 @@ def test_the_paths_of_three_tiers():
     assert len(set().union(*taken.values())) == 4 and max(map(len, taken.values())) >= 3
 
 
+def test_answers_take_the_way_of_their_flow():
+    """Past the first switch as well: all cores have some of them."""
+    topo = fat_tree(k=4)
+    flows = flow_list(topo, [(i, (i + 4 + i % 3) % 16, 60_000, f"{i}us") for i in range(16) for _ in range(3)])
+    ports = simulate(topo, flows, parse("conweave", {"reply": "500ns"})).ports
+    passed = [ports.filter(node=topo.node(f"core{i}"))["control_bytes"].sum() for i in range(4)]
+    assert 0 < max(passed) < 4 * min(passed)
+
+
 def test_a_paused_flow_begins_anew_and_a_busy_one_keeps_its_path_while_answers_are_in_time():
     topo = network(spines=8)
     run, rows = traced(topo, flow_list(topo, [(0, 5, 3_000_000)]), "conweave")
