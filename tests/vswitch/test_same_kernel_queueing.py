@@ -63,6 +63,36 @@ def test_classes_and_filters():
         assert htb.waiting() == {REST: (0, 0, 0)}
 
 
+def test_what_a_killed_process_has_limited_and_dropped_is_not_the_next_ones():
+    """The class of all others kept its limit, for good: a step sets it only where it has changed."""
+    with tap() as port, sender() as sock:
+        for frames, room, dropped in ((0, 100, False), (40, 100, False), (40, 1, True)):
+            killed = Htb("t0").__enter__()
+            killed.set_class(REST, SLOW)
+            killed.set_room(REST, room)
+            for _ in range(frames):
+                with contextlib.suppress(OSError):  # it was dropped
+                    sock.send(frame())
+            assert (killed.waiting()[REST][2] > 0) == dropped
+            killed.route.close()
+            came(port)
+            with Htb("t0") as htb:
+                for _ in range(60):
+                    sock.send(frame())
+                assert came(port) == 60
+                assert htb.waiting() == {REST: (0, 0, 0)}
+
+
+def test_classes_that_were_made_while_it_was_down_are_those_that_it_has():
+    with tap(up=False) as port:
+        Htb("t0").prepare()
+        set_up("t0")
+        with sender() as sock:
+            sock.send(frame())
+            with Htb("t0") as htb:
+                assert (htb.passed(), htb.waiting(), came(port)) == ((64, 1), {REST: (0, 0, 0)}, 1)
+
+
 def test_a_class_has_room_for_so_many_frames():
     with tap() as port, sender() as sock, Htb("t0") as htb:
         htb.set_class(REST, SLOW)

@@ -9,6 +9,8 @@ from test_same_kernel import kernel, set_up, tap  # noqa: F401
 
 from penstock_net.errors import SpecError
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.found import Found
 from penstock_net.vswitch.linux.monitor import Monitor
 from penstock_net.vswitch.linux.set_up import NO_ADDRESS, Interface, State
 
@@ -34,6 +36,8 @@ def test_addresses_come_and_go():
         assert [change.link for change in monitor.changes()] == [None]
         with pytest.raises(SpecError, match=r"addresses = .10.1.0.2/24.: the kernel refuses it for interface t0"):
             interface.remove_address(SECOND, 24)
+        with pytest.raises(SpecError, match=r"addresses = .10.1.0.1/25.: the kernel refuses it for interface t0"):
+            interface.remove_address(FIRST, 25)
         set_up("t0", False)
         set_up("t0")
         assert of_monitor(monitor) == {str(FIRST)}
@@ -55,6 +59,24 @@ def test_routes_come_and_go_and_are_gone_when_the_interface_is_down():
             interface.add_route(FAR)
 
 
+def test_routes_go_with_the_last_address():
+    with tap(), Interface("t0") as interface:
+        interface.add_address(FIRST, 24)
+        interface.add_address(SECOND, 24)
+        interface.add_route(FAR)
+        interface.remove_address(SECOND, 24)
+        assert FAR in interface.routes()
+        interface.remove_address(FIRST, 24)
+        assert interface.routes() == []
+
+
+def test_a_route_is_in_the_place_of_that_out_of_another_interface():
+    with tap(), tap("t1"), Interface("t0") as interface, Interface("t1") as other:
+        interface.add_route(FAR)
+        other.add_route(FAR)
+        assert (interface.routes(), other.routes()) == ([], [FAR])
+
+
 def test_lengths_and_state():
     with tap(up=False) as _, Interface("t0") as interface:
         assert interface.state() == State("tun", 1500, 1000, False)
@@ -63,6 +85,8 @@ def test_lengths_and_state():
         interface.set_address_mode(NO_ADDRESS)
         interface.set(up=False)
         assert interface.state() == State("tun", 1400, 50, False)
+        interface.set(queue_frames=0)
+        assert interface.state().queue_frames == 0
 
 
 def test_an_interface_that_is_gone():
@@ -70,6 +94,8 @@ def test_an_interface_that_is_gone():
         port.close()
         with pytest.raises(SpecError, match="interface t0: is gone"):
             interface.add_address(FIRST, 24)
+        with pytest.raises(SpecError, match="interface t0: is gone"):
+            interface.state()
         with pytest.raises(SpecError, match=r"device = .t0.: there is no such interface"):
             Interface("t0")
 
@@ -100,6 +126,26 @@ def test_what_the_program_ip_sees_of_it(kernel):  # noqa: F811
         assert [(each["local"], each["prefixlen"], each["scope"]) for each in row["addr_info"]] == [("10.1.0.1", 24, "global")]
         route = said("route", "show", "10.2.0.0/16")
         assert (route["dev"], route["scope"], route["protocol"], route["type"]) == ("t0", "link", "boot", "unicast")
+
+
+def test_one_that_was_too_short_for_ipv6_makes_no_address_of_its_own(kernel):  # noqa: F811
+    """That it is to make none was said while there was no IPv6 at it, and forgotten."""
+    if not kernel.is_real:
+        pytest.skip("IPv6 is the real kernel's")
+    kernel.space.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.all.disable_ipv6=0")
+    with tap(up=False):
+        kernel.space.run("ip", "link", "set", "t0", "mtu", "600")
+        devices.set_up("t0", [], 24, 50, mtu=1500)
+        (row,) = json.loads(kernel.space.run("ip", "-json", "address", "show", "dev", "t0"))
+        assert (row["mtu"], row["addr_info"]) == (1500, [])
+
+
+def test_what_a_former_version_has_found():
+    """It has named routes as `ip` does; they would have been taken away with the port's."""
+    row = {"mtu": 1500, "queue_frames": 1000, "up": True, "addresses": ["10.1.0.1/24"]}
+    found = Found.read({**row, "routes": ["default", "10.2.0.0/16", "10.3.0.1", "fd00::1"]})
+    assert found.routes == {"0.0.0.0/0", "::/0", "10.2.0.0/16", "10.3.0.1/32", "fd00::1/128"}
+    assert Found.read(found.written()) == found
 
 
 def test_a_refusal_names_the_value_the_rule_and_the_remedy(kernel):  # noqa: F811

@@ -463,11 +463,12 @@ def set_up(
     `link_local` adds an EUI-64 link-local address.  Other settings of a persistent TAP are kept; `mtu` 0 keeps the MTU.
     """
     with Interface(name) as interface:
+        interface.set(mtu=mtu)  # first: below 1280 there is no IPv6, and what is said of it is not kept
         if link_local:
             interface.set_address_mode(EUI64)
         elif not any(a.version == 6 for a in ip_addresses(addresses)):
             interface.set_address_mode(NO_ADDRESS)
-        interface.set(mtu=mtu, queue_frames=queue_frames, segments_bytes=SEGMENTS_BYTES, up=True)
+        interface.set(queue_frames=queue_frames, segments_bytes=SEGMENTS_BYTES, up=True)
         _address(interface, addresses, prefix, routes)
         interface.keep_unresolved(UNRESOLVED_BYTES)
 

@@ -9,6 +9,8 @@ from penstock_net.errors import PenstockError
 from penstock_net.vswitch.linux.interfaces import exists
 from penstock_net.vswitch.linux.set_up import Interface
 
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+
 
 class Found(NamedTuple):
     """An interface as it was found."""
@@ -25,7 +27,10 @@ class Found(NamedTuple):
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> "Found":
-        return cls(**{**row, "addresses": frozenset(row["addresses"]), "routes": frozenset(row["routes"])})
+        """Also of a process that has named routes as `ip` does: "default", or a host without a length."""
+        routes = [each for route in row["routes"] for each in (EVERYWHERE if route == "default" else [route])]
+        found = frozenset(str(ipaddress.ip_network(route)) for route in routes)
+        return cls(**{**row, "addresses": frozenset(row["addresses"]), "routes": found})
 
 
 def find(name: str) -> Found | None:

@@ -198,7 +198,7 @@ class Daemon:
             self._stop()
 
     def _stop(self) -> None:
-        """End everything; if one part cannot, the others do, and the first error is raised."""
+        """End everything; if one part cannot, the others do, and the last error is raised, in the context of the others."""
         with contextlib.ExitStack() as parts:  # the last first
             parts.callback(self._say_ended)
             parts.callback(lambda: ending.close_all(self.devices.values()))

@@ -101,7 +101,9 @@ class Htb:
     def __enter__(self) -> "Htb":
         try:
             lengthen_queue(self.route, self.index, self.queue_frames)
-            if not self._is_new():
+            if self._is_new():
+                self.set_class(REST, UNLIMITED)  # a switch that was killed may have left a limit
+            else:
                 with contextlib.suppress(OSError):  # there is nothing but the kernel's own
                     self._do(DELETE_QDISC, 0, ROOT)
                 self._make()
@@ -139,11 +141,11 @@ class Htb:
         self.set_room(REST, frames_of_many_sockets())
 
     def _is_new(self) -> bool:
-        """Whether it is as `prepare` has made it."""
+        """Whether it is as `prepare` has made it, but perhaps for a limit of REST: nothing waits or was dropped."""
         try:
             ((_, content),) = self.route.ask(GET_QDISC, self._about(HANDLE, ROOT), ECHO)
             options = dict(attributes(dict(attributes(content, 20)).get(OPTIONS, b""), 0))
-            return options.get(INIT, b"")[4:12] == struct.pack("=2I", *GLOBAL[1:]) and self.waiting().keys() == {REST}
+            return options.get(INIT, b"")[4:12] == struct.pack("=2I", *GLOBAL[1:]) and self.waiting() == {REST: (0, 0, 0)}
         except OSError:
             return False
 

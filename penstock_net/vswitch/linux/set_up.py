@@ -3,11 +3,9 @@
 One socket and a request for each change: to start `ip` would cost each TAP of a switch tens of milliseconds.
 """
 
-import contextlib
 import errno
 import ipaddress
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock_net.errors import PenstockError, SpecError, nearest
@@ -77,7 +75,7 @@ class Interface:
 
     def state(self) -> State:
         """As the kernel reports it now."""
-        for _, content in self.route.ask(GET_LINK, link(self.index)):
+        for _, content in self._ask(GET_LINK, link(self.index)):
             found = dict(attributes(content, 16))
             kind = dict(attributes(found.get(LINK_INFO, b""), 0)).get(KIND_OF_LINK, b"")
             mtu, queue_frames = (int(struct.unpack("=I", found[each])[0]) for each in (MTU, QUEUE_LENGTH))
@@ -88,7 +86,7 @@ class Interface:
     def addresses(self) -> list[ipaddress.IPv4Interface | ipaddress.IPv6Interface]:
         """Its IP addresses with the lengths of their prefixes, but for those that are valid on its link only."""
         found = []
-        for _, content in self.route.ask(GET_ADDRESS, struct.pack("=BBBBI", 0, 0, 0, 0, self.index), DUMP):
+        for _, content in self._ask(GET_ADDRESS, struct.pack("=BBBBI", 0, 0, 0, 0, self.index), DUMP):
             _, length, _, scope, index = struct.unpack_from("=BBBBI", content)
             values = dict(attributes(content, 8))
             if index == self.index and scope != OF_LINK:
@@ -100,28 +98,31 @@ class Interface:
         found: list[Network] = []
         for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
             asked = _route(family, 0, 0, UNIVERSE, 0) + attribute(OUT_OF, _number(self.index))
-            for _, content in self._of_family(GET_ROUTE, asked):
+            for _, content in self._ask(GET_ROUTE, asked, DUMP):
                 values, length, table = dict(attributes(content, 12)), content[1], content[4]
-                if table == MAIN and values.get(OUT_OF) == _number(self.index):
+                if content[0] == family and table == MAIN and values.get(OUT_OF) == _number(self.index):
                     found.append(ipaddress.ip_network((values.get(TARGET, bytes(size)), length)))
         return found
 
-    def _of_family(self, kind: int, asked: bytes) -> Iterator[tuple[int, bytes]]:
-        """What there is of a family of addresses, nothing if the kernel has not got it."""
-        with contextlib.suppress(OSError):
-            yield from self.route.ask(kind, asked, DUMP)
+    def _ask(self, kind: int, asked: bytes, flags: int = 0) -> list[tuple[int, bytes]]:
+        try:
+            return self.route.ask(kind, asked, flags)
+        except OSError as error:
+            raise self._refusal(error, "device", self.name) from None
 
     # ---- Changes; SpecError: the kernel refuses one ----
 
-    def set(self, *, mtu: int = 0, queue_frames: int = 0, segments_bytes: int = 0, up: bool | None = None) -> None:
-        """Set lengths, and then its state; 0 and None: as it is.
+    def set(
+        self, *, mtu: int = 0, queue_frames: int | None = None, segments_bytes: int | None = None, up: bool | None = None
+    ) -> None:
+        """Set lengths, and then its state; None, and of `mtu` 0: as it is.
 
         An interface that is up waits for all processors before it takes another queue; one that is down does not.
         """
         given = [(QUEUE_LENGTH, queue_frames), (LONGEST_SEGMENTS, segments_bytes)]
         if mtu:
             self._do(NEW_LINK, link(self.index, attribute(MTU, _number(mtu))), "mtu", mtu, "choose another mtu")
-        if lengths := [attribute(kind, _number(value)) for kind, value in given if value]:
+        if lengths := [attribute(kind, _number(value)) for kind, value in given if value is not None]:
             self._do(NEW_LINK, link(self.index, *lengths), "queue", queue_frames)
         if up is not None:
             flags = struct.pack("=BBHiII", 0, 0, 0, self.index, IFF_UP if up else 0, IFF_UP)

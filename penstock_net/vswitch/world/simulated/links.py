@@ -11,7 +11,7 @@ from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
 QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
-VLAN, EVERY = 0x8100, 0x0003
+VLAN, EVERY, INET = 0x8100, 0x0003, 2
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 8, 15, 20
 STATUS_VLAN_VALID, STATUS_TPID_VALID = 0x10, 0x40
 
@@ -87,10 +87,13 @@ class Link:
         self.addresses[address] = prefix
         self.space.report_address(self, address, False)
 
-    def remove_address(self, address: bytes) -> bool:
-        """Whether it had it."""
-        if self.addresses.pop(address, None) is None:
+    def remove_address(self, address: bytes, prefix: int) -> bool:
+        """Whether it had it with this length; routes go with the last one of IPv4."""
+        if self.addresses.get(address) != prefix:
             return False
+        del self.addresses[address]
+        if len(address) == 4 and not any(len(each) == 4 for each in self.addresses):
+            self.routes = {route for route in self.routes if route[0] != INET}
         self.space.report_address(self, address, True)
         return True
 
@@ -382,8 +385,8 @@ class Space:
         link.set_up(False)
         link.drop_queueing()
         link.leave_sockets()
-        for address in list(link.addresses):
-            link.remove_address(address)
+        for address, prefix in list(link.addresses.items()):
+            link.remove_address(address, prefix)
         del self.links[link.index]
         self.report(link, True)
         if link.index in other.links:

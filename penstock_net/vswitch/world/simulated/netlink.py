@@ -295,7 +295,7 @@ class Route(File):
         link, address = self._numbered(struct.unpack_from("=I", content, 4)[0]), dict(_attributes(content, 8))[1]
         if not deleted:
             link.add_address(address, content[1])
-        elif not link.remove_address(address):
+        elif not link.remove_address(address, content[1]):
             raise refused(errno.EADDRNOTAVAIL)
 
     def _routes(self, kind: int, content: bytes) -> list[bytes]:
@@ -307,7 +307,9 @@ class Route(File):
         asked = (family, length, values.get(TARGET, b""))
         if kind == NEW_ROUTE and not link.up:
             raise refused(errno.ENETDOWN)
-        if kind == NEW_ROUTE:
+        if kind == NEW_ROUTE:  # in the place of that out of another one
+            for each in self.space:
+                each.routes.discard(asked)
             link.routes.add(asked)
         elif asked not in link.routes:
             raise refused(errno.ESRCH)
