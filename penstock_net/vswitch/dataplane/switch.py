@@ -367,8 +367,7 @@ class Switch:
                 queues[i] = {name: txq.drops[k] for k, name in enumerate(REASON_NAMES) if txq.drops[k]}
                 if len(queues) == most_queues:
                     break
-        row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
-        sums = {}
+        row, sums = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}, {}
         for k in range(self.count):
             port = port_at(worker_at(self.worker, k), number)
             if port.state != UP:
@@ -386,7 +385,7 @@ class Switch:
                 "bells_rung": port.bells_rung,
                 "nonsense": port.view.protocol_errors,
             }
-            sums = {key: sums[key] + number for key, number in counts.items()} if sums else counts
+            sums = {key: sums[key] + count for key, count in counts.items()} if sums else counts
         if row["state"] == "up" and number in self.drivers:
             row["state"] = self.drivers[number].present_state
         return {**row, **sums, "drops": drops, "drops_by_queue": queues, **details_of(home, self.drivers.get(number))}
