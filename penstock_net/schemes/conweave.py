@@ -308,7 +308,7 @@ def on_control(weave, node, port, pkt):
 def pass_on(weave, node, port, pkt):
     told = my_frame(weave, pkt)
     frame = new_frame(node, weave.at.kind, command_of(pkt))
-    frame.hash = pkt.hash
+    about_flow(frame, pkt)
     same = my_frame(weave, frame)
     same.epoch = told.epoch
     same.flow = told.flow
@@ -438,7 +438,7 @@ def tell(weave, node, pkt, command):
     if to == NO_PORT:
         return
     frame = new_frame(node, weave.at.kind, command)
-    frame.hash = pkt.hash
+    about_flow(frame, pkt)
     told = my_frame(weave, frame)
     told.epoch = mine.epoch
     told.flow = pkt.number

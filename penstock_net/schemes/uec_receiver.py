@@ -39,7 +39,11 @@ packet_state = {
     "far": "int8",  # cut before the last switch
     "speculates": "int8",  # no answer had come
 }
-frame_state = {"quanta": "int64"}  # of a pull: all that have been granted; of one who asks: up to where
+frame_state = {
+    "quanta": "int64",  # of a pull: all that have been granted; of one who asks: up to where
+    "src": "int32",  # who asks
+    "way": "int32",  # and by which one
+}
 flow_state = {
     "credit": "int64",
     "pulled": "int64",  # the highest pull, in quanta
@@ -287,8 +291,9 @@ def answer(me, node, port, pkt):
         return
     frame = new_frame(node, me.at.kind, PULL)
     about_flow(frame, pkt)
-    my_frame(me, frame).quanta = my_frame(me, pkt).quanta
-    send_along(node, port.slot, pkt.src, pkt.hash, frame)
+    asked = my_frame(me, pkt)
+    my_frame(me, frame).quanta = asked.quanta
+    send_by(node, port.slot, asked.src, asked.way, frame)
 
 
 def quantum_time(me, node) -> float:
@@ -412,12 +417,15 @@ def on_expiry(me, node, flow):
     flow.resend = 1 if mine.credit > 0 else 0
     if mine.credit > 0:
         return
+    mine.way = (mine.way + 1) % WAYS
     frame = new_frame(node, me.at.kind, ASK)
     about_sent(frame, flow)
-    my_frame(me, frame).quanta = mine.pulled + (me.at.world.mtu + me.at.world.header - mine.credit + QUANTUM - 1) // QUANTUM
-    mine.way = (mine.way + 1) % WAYS
+    ask = my_frame(me, frame)
+    ask.src = flow.src
+    ask.way = hash31(flow.hash, mine.way)
+    ask.quanta = mine.pulled + (me.at.world.mtu + me.at.world.header - mine.credit + QUANTUM - 1) // QUANTUM
     slot = mine.way % node.port_count if me.at.world.in_turn else port_of(flow).slot
-    send_by(node, slot, flow.dst, hash31(flow.hash, mine.way), frame)
+    send_by(node, slot, flow.dst, ask.way, frame)
 
 
 def on_control(me, node, port, pkt):

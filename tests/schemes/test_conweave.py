@@ -51,6 +51,7 @@ class File(dict):
             port_towards=lambda node, pkt, host: node.ports[node.towards(host)],
             command_of=lambda pkt: pkt.command,
             new_frame=lambda node, kind, command: SimpleNamespace(command=command, says=SimpleNamespace()),
+            about_flow=lambda frame, pkt: None,
             send_frame=lambda node, slot, frame: node.sent.append((slot, frame)),
             voq_at=lambda node, i: SimpleNamespace(length=len(node.voqs.get(i, ()))),
             release=lambda node, i: node.let_go.append(node.voqs[i].pop(0)),
