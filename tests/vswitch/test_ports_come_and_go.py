@@ -106,7 +106,7 @@ def everything(daemon):
         ),
         ({"name": "c", "addresses": ["10.76.0.3"], "kind": "packet", "device": "none0"}, "no such interface"),
         (tap("c", "10.76.0.3", "left", queues=65536), "switch.flows"),
-        (tap("c", "ff02::7", "left", persistent=True), "ip -batch"),
+        (tap("c", "ff02::7", "left", persistent=True), "the kernel refuses it"),
         ({**tap("c", "10.76.0.3", "left"), "device": "lo"}, "not such a TAP"),
         ({"name": "c"}, "addresses"),
     ],
