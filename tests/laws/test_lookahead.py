@@ -82,7 +82,7 @@ def windows(monkeypatch, topo, flows, threads=1, ahead=lookahead):
     return runner.sim.state()["windows"]
 
 
-@examples(40)
+@examples(26)
 @given(networks(ps_per_byte=(10, 400)), st.data())
 def test_random_delays(topo, data):
     delays = data.draw(st.lists(DELAYS, min_size=len(topo.links), max_size=len(topo.links)))

@@ -303,7 +303,7 @@ def test_a_deadlock_is_found(run):
     assert looked
 
 
-@examples(30)
+@examples(20)
 @given(networks(ps_per_byte=(10, 400), delay_ps=(10_000, 3_000_000)), st.data())
 def test_random_networks(tmp_path_factory, topo, data):
     topo = data.draw(cutting(topo)).with_loss(data.draw(st.sampled_from([0.0, 0.01])))

@@ -173,7 +173,7 @@ def test_the_seed_changes_something(once):
     assert not run_of("bfc", seed=12).flows.equals(once("bfc").flows)
 
 
-@examples(30)
+@examples(20)
 @given(networks(ps_per_byte=(10, 400), delay_ps=(10_000, 3_000_000)), st.data())
 def test_random_networks(topo, data):
     topo = topo.with_loss(data.draw(st.sampled_from([0.0, 0.01])))
