@@ -6,7 +6,7 @@ return good ACKs, and a flow needs no more than these eight numbers.  Marked ACK
 ignored.
 
 A timeout may mean that a link has failed: for `freeze` the packets take the entropies of the ring in turn, taken before or not.
-The first ACK after that empties it, and the next 16 packets explore: they take random ones.
+The first ACK or timeout after that empties it, and the next 16 packets explore: they take random ones.
 
 Without marks (`ecn`, `uec`) every ACK is good, and each path is taken as often as it returns ACKs.
 """
@@ -56,11 +56,7 @@ def next_entropy(reps, node, flow):
 def on_ack(reps, node, flow, pkt):
     mine = my_flow(reps, flow)
     answer = my_packet(reps, pkt)
-    if mine.frozen_until > 0 and node.now >= mine.frozen_until:
-        mine.frozen_until = 0
-        mine.filled = 0
-        mine.fresh = 0
-        mine.explore = EXPLORED
+    thaw(reps, node, flow)
     if not pkt.ecn and not answer.rejected:
         if mine.filled == 0:
             mine.head = 0
@@ -70,8 +66,18 @@ def on_ack(reps, node, flow, pkt):
         mine.filled = min(mine.filled + 1, SLOTS)
 
 
+def thaw(reps, node, flow):
+    mine = my_flow(reps, flow)
+    if mine.frozen_until > 0 and node.now >= mine.frozen_until:
+        mine.frozen_until = 0
+        mine.filled = 0
+        mine.fresh = 0
+        mine.explore = EXPLORED
+
+
 def on_expiry(reps, node, flow):
     mine = my_flow(reps, flow)
+    thaw(reps, node, flow)
     if mine.frozen_until == 0 and mine.explore == 0:
         mine.frozen_until = node.now + reps.freeze
         mine.next = 0

@@ -436,7 +436,7 @@ GOLDEN = {
     "mixed:bitmap": "4ea67a5469755b37",
     "oblivious": "e68fc4899a8a5caf",
     "reps": "4abada0a839fab8b",
-    "reps lossy": "f2e96860c7a958f1",
+    "reps lossy": "b465ffaaa3bf743d",
     "bfc+reps": "23482825ecfaabfa",
     "recovery:sack": "4bd62ef1dc600a3a",
     "plb": "931e3fa2039bad1c",

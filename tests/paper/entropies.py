@@ -22,10 +22,14 @@ class Reps:
         self.slots = {}
         self.exploring, self.until, self.turn = 0, None, 0
 
-    def answer(self, now, entropy, good):
+    def feedback(self, now):
+        """An answer or a timeout, whatever it says, ends a freeze whose time is over."""
         if self.until is not None and now >= self.until:
             self.until, self.exploring = None, self.explore
             self.slots, self.fresh, self.written = {}, deque(), []
+
+    def answer(self, now, entropy, good):
+        self.feedback(now)
         if good:
             slot = len(self.written) % self.size
             self.written.append(entropy)
@@ -35,6 +39,7 @@ class Reps:
             self.fresh.append(slot)
 
     def timeout(self, now):
+        self.feedback(now)
         if self.until is None and not self.exploring:
             self.until, self.turn = now + self.freeze, 0
 

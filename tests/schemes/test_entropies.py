@@ -100,6 +100,19 @@ def test_reps_freezes_after_a_timeout_and_then_explores():
     assert reps.next() == 121 and reps.next() < 64
 
 
+def test_reps_whose_good_paths_have_all_died_explores_at_a_timeout():
+    """No ACK comes back, so nothing but a timeout can end the freeze."""
+    reps = Balancer("reps", draws=2)
+    for entropy in range(101, 109):
+        reps.answer(entropy)
+    reps.expire(MS)
+    assert min(sent(reps, 16)) > 100
+    reps.expire(10 * MS)  # still frozen
+    assert min(sent(reps, 16)) > 100
+    reps.expire(11 * MS)
+    assert max(sent(reps, 16)) < 64 and reps.next() < 64 and reps.mine.frozen_until == 0
+
+
 def test_oblivious_takes_all_in_every_round():
     oblivious = Balancer("oblivious", draws=3)
     rounds = [sent(oblivious, 64) for _ in range(3)]
@@ -173,6 +186,7 @@ MISTAKES = {
     "freezes again": ("reps", "if mine.frozen_until == 0 and mine.explore == 0:", "if mine.explore == 0:"),
     "freezes while exploring": ("reps", "if mine.frozen_until == 0 and mine.explore == 0:", "if mine.frozen_until == 0:"),
     "never thaws": ("reps", "and node.now >= mine.frozen_until:", "and node.now < 0:"),
+    "thaws at an ACK only": ("reps", "    thaw(reps, node, flow)\n    if mine.frozen_until == 0", "    if mine.frozen_until == 0"),
     "keeps the ring": ("reps", "        mine.filled = 0\n        mine.fresh = 0\n", ""),
     "explores less": ("reps", "EXPLORED = 16", "EXPLORED = 15"),
     "frozen beyond the ring": ("reps", "mine.next % mine.filled + 1", "mine.next % SLOTS + 1"),
@@ -209,6 +223,7 @@ def walks():
         ]
     few = [*[("good", e, 0) for e in range(3)], ("timeout", 0, 0), *[("send", 0, 0)] * 9, ("timeout", 0, 9 * MS)]
     few += [("good", 9, 2 * MS), *[("send", 0, 0)] * 40]
+    few += [*[("good", e, 0) for e in range(8)], ("timeout", 0, 0), ("timeout", 0, 11 * MS), *[("send", 0, 0)] * 20]
     bad = [(chosen.choice(["send"] * 7 + ["mark"] * 2 + ["nack"]), chosen.randrange(64), 0) for _ in range(3000)]
     bad += (
         [("mark", e, 0) for e in range(64) for _ in range(20)]
