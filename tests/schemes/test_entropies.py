@@ -186,7 +186,11 @@ MISTAKES = {
     "freezes again": ("reps", "if mine.frozen_until == 0 and mine.explore == 0:", "if mine.explore == 0:"),
     "freezes while exploring": ("reps", "if mine.frozen_until == 0 and mine.explore == 0:", "if mine.frozen_until == 0:"),
     "never thaws": ("reps", "and node.now >= mine.frozen_until:", "and node.now < 0:"),
-    "thaws at an ACK only": ("reps", "    thaw(reps, node, flow)\n    if mine.frozen_until == 0", "    if mine.frozen_until == 0"),
+    "thaws at an ACK only": (
+        "reps",
+        "    thaw(reps, node, flow)\n    if mine.frozen_until == 0",
+        "    if mine.frozen_until == 0",
+    ),
     "keeps the ring": ("reps", "        mine.filled = 0\n        mine.fresh = 0\n", ""),
     "explores less": ("reps", "EXPLORED = 16", "EXPLORED = 15"),
     "frozen beyond the ring": ("reps", "mine.next % mine.filled + 1", "mine.next % SLOTS + 1"),
