@@ -115,6 +115,7 @@ STARTS = {
     "os.posix_spawn",
     "os.system",
     "_thread.start_new_thread",
+    "_thread.start_joinable_thread",  # from Python 3.13 on
     "socket.__new__",
 }
 
@@ -149,7 +150,7 @@ class Guard:
             return
         if event == "subprocess.Popen" and Path(os.fsdecode(arguments[0])).name in self.programs:
             return
-        if event == "_thread.start_new_thread" and sys._getframe(2).f_code.co_filename.endswith(HARMLESS):
+        if event.startswith("_thread.start_") and sys._getframe(2).f_code.co_filename.endswith(HARMLESS):
             return
         if event == "os.fork" and sys._getframe(1).f_code.co_filename == TRANSLATOR:
             return

@@ -38,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     _signals.received.clear()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads what every installed package offers
+    atexit.unregister(gc.freeze)  # of a call before
     atexit.register(gc.freeze)  # else Python looks for garbage among all modules as it ends: a quarter of a tiny run
     open_all()
     given = sys.argv[1:] if argv is None else argv
