@@ -165,6 +165,7 @@ VERBS: dict[str, Verb] = {
     "group_of": Verb("*Node int -> int", "state"),
     "port_of": Verb("*Flow -> *Port", "state", plain=True, host=True),
     "line_rate": Verb("*Node -> float", "state", plain=True),
+    "inbound_ps_per_byte": Verb("*Node -> float", "incoming", plain=True, host=True),
     "from_incast": Verb("*Node *Packet -> bool", "state", plain=True),
     "packets_answered": Verb("*Node *Packet -> int", "state", plain=True, host=True),
     "time_waited": Verb("*Node *Packet -> int", "state", plain=True, host=True),

@@ -298,12 +298,7 @@ def answer(me, node, port, pkt):
 
 def quantum_time(me, node) -> float:
     """Of a quantum of credit, ps: at 0.99 of what the links that are not down bring, which may be slower than what they take."""
-    first = port_at(node, 0).peer_ps_per_byte
-    links = 0.0
-    for slot in range(node.port_count):
-        if not port_at(node, slot).down:
-            links += first / port_at(node, slot).peer_ps_per_byte
-    gap = QUANTUM * first / (links if links > 0.0 else 1.0) / PULL_RATE
+    gap = QUANTUM * inbound_ps_per_byte(node) / PULL_RATE
     return float(whole(gap)) if me.whole_ps else gap
 
 
