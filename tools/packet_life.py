@@ -62,9 +62,10 @@ BESIDE = [
     Step("Retransmission timeout", SENDER, ("run_tick",), ("on_expiry", "on_timeout")),
     Step("A transport reports a loss", "fabric/pacing.py", ("report_loss",), ("on_loss",)),
     Step("A returned packet", SENDER, ("receive_returned",), ("on_return",)),
+    Step("A link goes down, or comes back", "sim/core/nodes.py", ("go_on",), ("on_link_change",)),
 ]
 FABRIC, FABRIC_LINE, CHIP, CHIP_LINE = "#f4f6f8", "#8a97a5", "#fde9d0", "#b8762a"
-WIDTH, MARGIN, GAP, WIDE, PITCH = 1000, 14, 40, 297, 12
+WIDTH, MARGIN, GAP, WIDE, PITCH, BESIDES = 1000, 14, 40, 297, 12, 4
 STYLE = (
     ".head{font-weight:bold;font-size:15px}.what{font-size:13px}.code{font-size:10.5px;font-family:monospace;fill:#55606b}"
     ".hook{font-size:11.5px;font-family:monospace}.note{font-size:12px;font-style:italic}"
@@ -105,7 +106,7 @@ class Picture:
             at += size + 5
         if self.functions:
             names = ", ".join(step.functions)
-            self.text(x + 8, y + self.height - 8, "code", f"{step.file}: {names}" if width > 200 else names)
+            self.text(x + 8, y + self.height - 8, "code", f"{step.file}: {names}" if width > 250 else names)
 
     def column(self, x: float, y: float, steps: list[Step]) -> None:
         for i, step in enumerate(steps):
@@ -143,10 +144,10 @@ class Picture:
         self.text(again - 8, top + 5 * pitch + 26, "note", "the flow may send again", "end")
         beside = back + self.height + 34
         self.text(xs[0], beside - 8, "head", "beside packets")
-        wide = (WIDTH - 2 * MARGIN - 4 * 8) / 5
+        wide, rows = (WIDTH - 2 * MARGIN - (BESIDES - 1) * 8) / BESIDES, -(-len(BESIDE) // BESIDES)
         for i, step in enumerate(BESIDE):
-            self.box(MARGIN + i * (wide + 8), beside, wide, step)
-        height = beside + self.height + 34
+            self.box(MARGIN + i % BESIDES * (wide + 8), beside + i // BESIDES * pitch, wide, step)
+        height = beside + rows * pitch - PITCH + 34
         y = height - 12
         self.out.append(f'<rect x="{MARGIN}" y="{y - 12}" width="30" height="15" rx="7" fill="{CHIP}" stroke="{CHIP_LINE}"/>')
         self.text(MARGIN + 38, y, "note", "a hook; where no scheme defines it, nothing is called")

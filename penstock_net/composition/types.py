@@ -11,7 +11,7 @@ from penstock_net.fabric.arithmetic cimport ceil, exp, floor, log, power, sqrt
 from penstock_net.fabric.checked cimport *
 from penstock_net.fabric.failure cimport fail
 from penstock_net.fabric.pacing cimport avoid_ports, first_flow_of, hold_flow, let_go, repace, set_rank, set_rate, try_send
-from penstock_net.fabric.incoming cimport first_ranked, rank_incoming, unrank_incoming
+from penstock_net.fabric.incoming cimport first_ranked, inbound_ps_per_byte, rank_incoming, unrank_incoming
 from penstock_net.fabric.ranking cimport best_packet, earliest_packet, worst_packet
 from penstock_net.fabric.switch cimport discard, drop_queued, exchange_with_tail, move_to_head
 from penstock_net.fabric.state cimport SCHEME_FAULT, Guard, Worker, World, {", ".join((*TYPES, *GIVEN["state"]))}"""

@@ -12,3 +12,4 @@ cdef void about_incoming(Packet* frame, Incoming* incoming) noexcept nogil
 cdef void about_sent(Packet* frame, Flow* flow) noexcept nogil
 cdef Incoming* incoming_of(Node* node, Packet* frame) noexcept nogil
 cdef Incoming* incoming_at(Node* node, int32_t number) noexcept nogil
+cdef double inbound_ps_per_byte(Node* node) noexcept nogil

@@ -1,11 +1,11 @@
-"""What schemes do at a flow's receiver: a timer for each incoming flow, an order of them, frames about it."""
+"""What schemes do at a flow's receiver: a timer for each incoming flow, an order of them, frames about it, what links bring."""
 
 import cython
 
 if not cython.compiled:
     from penstock_net.fabric.heap import add, fix, goes_first, remove
     from penstock_net.fabric.queueing import set_node_event
-    from penstock_net.fabric.state import FLOW_TIMER, NEVER, NO_INCOMING, first_incoming, keyed_incoming, timers_of
+    from penstock_net.fabric.state import FLOW_TIMER, NEVER, NO_INCOMING, first_incoming, keyed_incoming, port_at, timers_of
 
 
 def set_flow_timer(node, incoming, when):
@@ -109,3 +109,15 @@ def incoming_at(node, number):
     if not node.is_host:
         return NO_INCOMING
     return node.ops.look_up_incoming.call(node, number)
+
+
+def inbound_ps_per_byte(node):
+    """Time per byte of what the links of a host bring, together those that are not down; it may take more, or send faster."""
+    first = port_at(node, 0).peer_ps_per_byte
+    if node.port_count == 1:
+        return first
+    links = 0.0
+    for slot in range(node.port_count):
+        if not port_at(node, slot).down:
+            links += first / port_at(node, slot).peer_ps_per_byte
+    return first / links if links > 0.0 else first

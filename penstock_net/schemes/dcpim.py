@@ -116,8 +116,8 @@ def set_up(dcpim):
 
 
 def packet_time(dcpim, node):
-    """Of a full packet on a host's line."""
-    return whole(dcpim.at.world.quantum * port_at(node, 0).ps_per_byte)
+    """In which a receiver's link brings a full packet."""
+    return whole(dcpim.at.world.quantum * inbound_ps_per_byte(node))
 
 
 def packets_of(dcpim, size):

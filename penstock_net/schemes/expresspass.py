@@ -167,8 +167,8 @@ def mean_credit(expresspass):
 
 
 def slot_of(expresspass, port):
-    """Time of a credit and its data on the line."""
-    return whole((mean_credit(expresspass) + expresspass.at.world.quantum) * port.ps_per_byte)
+    """Time of a credit and its data on the line, on the data's way back."""
+    return whole((mean_credit(expresspass) + expresspass.at.world.quantum) * port.peer_ps_per_byte)
 
 
 # ---- Receivers ----

@@ -6,7 +6,7 @@ the priorities (3.4).  Unscheduled packets use the first `unscheduled` levels, b
 packet, and `cutoffs`.  The m messages that are granted use the lowest m levels, the best one the highest of these, so that a new
 one with fewer bytes goes above them.  Packets of the last RTTbytes use a level of unscheduled packets if that is higher.  Senders
 send the message with the fewest bytes unsent (3.2).  As in the authors' simulator, the message with the fewest bytes not granted
-is the best one, and a message is granted a packet in the time that the receiver's link takes for one.
+is the best one, and a message is granted a packet in the time in which the receiver's link brings one.
 
 RTTbytes is one number for the network, by its longest base RTT, or with `own_rtt` each message's own: its sender sends blindly
 what its link carries in the base RTT of the path, and its receiver, whom the packets tell it, grants what its own link carries.
@@ -64,9 +64,9 @@ def in_packets(homa, bytes):
     return (bytes + mtu - 1) // mtu * mtu
 
 
-def own_ahead(homa, port, rtt):
-    """RTTbytes of a message whose path has this base RTT, at the port of its sender or its receiver."""
-    return in_packets(homa, ceil(rtt / port.ps_per_byte))
+def own_ahead(homa, rtt, ps_per_byte: float):
+    """RTTbytes of a message whose path has this base RTT, by what its sender's link takes or its receiver's brings."""
+    return in_packets(homa, ceil(rtt / ps_per_byte))
 
 
 def blind_level(homa, left):
@@ -84,7 +84,7 @@ def on_start(homa, node, flow, pkt):
     mine = my_flow(homa, flow)
     mine.ahead = homa.ahead
     if homa.own_rtt:
-        mine.ahead = own_ahead(homa, port_of(flow), round_trip_of(node, flow))
+        mine.ahead = own_ahead(homa, round_trip_of(node, flow), port_of(flow).ps_per_byte)
     flow.window = mine.ahead
     set_rank(node, flow, flow.size)
 
@@ -149,7 +149,7 @@ def on_data(homa, node, incoming, pkt):
         mine.size = my_packet(homa, pkt).size
         mine.ahead = homa.ahead
         if homa.own_rtt:
-            mine.ahead = own_ahead(homa, port_at(node, 0), my_packet(homa, pkt).rtt)
+            mine.ahead = own_ahead(homa, my_packet(homa, pkt).rtt, inbound_ps_per_byte(node))
         mine.granted = min(mine.size, mine.ahead)
         if mine.granted < mine.size:
             rank_incoming(node, incoming, mine.size - mine.granted)
@@ -203,7 +203,7 @@ def grant_one(homa, node, incoming, level):
     if mine.granted + payload - incoming.expected > NOTED * homa.at.world.mtu:
         return
     mine.granted += payload
-    mine.next_grant = node.now + whole((payload + homa.at.world.header) * port_at(node, 0).ps_per_byte)
+    mine.next_grant = node.now + whole((payload + homa.at.world.header) * inbound_ps_per_byte(node))
     tell(homa, node, incoming, GRANT, mine.granted, level)
     if mine.granted == mine.size:
         unrank_incoming(node, incoming)

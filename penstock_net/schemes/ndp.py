@@ -3,8 +3,8 @@
 A sender sends its first window, `iw` packets, blind.  A switch whose queue of data is full cuts the payload off the arriving
 packet or, with probability 1/2, off the last one in the queue (section 3.1); headers and what receivers send have a queue of
 their own, of which `weight` packets are sent for each data packet.  If that one is full, too, the header is sent back. The
-receiver answers every packet at once, a header by a NACK, and pulls one packet for each that came: a full one every T, the time
-of an MTU on its link, in turn for its flows (3.2).  Pull numbers are cumulative; ACK and NACK carry the pull if the pacer is
+receiver answers every packet at once, a header by a NACK, and pulls one packet for each that came: a full one every T, in which
+its link brings an MTU, in turn for its flows (3.2).  Pull numbers are cumulative; ACK and NACK carry the pull if the pacer is
 idle.  A pull sends what was trimmed, in the order of the NACKs, then new packets; one with nothing to send is kept. A flow
 that has been received in full is pulled no further.  A header that came back goes before what was trimmed and is sent again at
 once if nothing else makes the receiver pull, or if more than a quarter of the last answers were ACKs; else a pull sends it
@@ -246,7 +246,7 @@ def on_dequeue(ndp, node, port, queue, pkt):
 
 def gap_of(ndp, node):
     """Time between two pulls."""
-    return whole(ndp.pull_gap * ndp.at.world.quantum * port_at(node, 0).ps_per_byte)
+    return whole(ndp.pull_gap * ndp.at.world.quantum * inbound_ps_per_byte(node))
 
 
 def on_data(ndp, node, incoming, pkt):

@@ -95,8 +95,8 @@ def set_up(phost):
 
 
 def packet_time(phost, node):
-    """Of a full packet on a host's line."""
-    return whole(phost.at.world.quantum * port_at(node, 0).ps_per_byte)
+    """In which a receiver's link brings a full packet."""
+    return whole(phost.at.world.quantum * inbound_ps_per_byte(node))
 
 
 def packets_of(phost, size):
@@ -190,7 +190,7 @@ def on_send(phost, node, flow, pkt):
 def receive_token(phost, node, flow, pkt):
     frame = my_frame(phost, pkt)
     my_flow(phost, flow).heard = 1
-    until = node.now + whole(phost.expiry * packet_time(phost, node))
+    until = node.now + whole(phost.expiry * whole(phost.at.world.quantum * port_of(flow).ps_per_byte))
     hold(phost, flow, frame.token, frame.packet, until)
     set_rank(node, flow, frame.left)
     try_send(node, flow)

@@ -72,8 +72,6 @@ def set_up_node(pyrrha, node):
     for slot in range(node.port_count):
         if port_at(node, slot).up > 0:
             mine.up_ports += 1
-        if port_at(node, slot).watched < 0:
-            forget_link(pyrrha, node, slot)
 
 
 # ---- Thresholds: the one-hop BDP is that of the egress' rate and the ingress' delay ----
@@ -310,10 +308,8 @@ def move_on(pyrrha, node, port, i):
 def may_be_root(pyrrha, node, port):
     if pyrrha.roots == LAST_HOPS:
         return 1 if port.peer_node < pyrrha.at.world.host_count else 0
-    if port.up <= 0:
-        return 1
-    if pyrrha.roots == DOWN:
-        return 0
+    if port.up <= 0 or pyrrha.roots == DOWN:
+        return 1 if port.up <= 0 else 0
     total = 0
     for slot in range(node.port_count):
         if port_at(node, slot).up > 0:
@@ -455,8 +451,7 @@ def pass_merge_on(pyrrha, node, old, i, pkt):
             part.told = NONE
             tell_of_two(pyrrha, node, slot, MERGE, frame.node, frame.slot, frame.hop + 1, frame.old_node, frame.old_slot)
             if i >= 0:
-                r = ciqs_at(my_node(pyrrha, node), i).root
-                share_of(pyrrha, node, r, slot).told = when_told_to_run(pyrrha, node, slot)
+                share_of(pyrrha, node, ciqs_at(my_node(pyrrha, node), i).root, slot).told = when_told_to_run(pyrrha, node, slot)
 
 
 def obey_dealloc(pyrrha, node, port, pkt):
@@ -473,23 +468,29 @@ def obey_dealloc(pyrrha, node, port, pkt):
         free_idle(pyrrha, node, r)
 
 
-def forget_link(pyrrha, node, slot):
-    """A link is dead: nobody is left to end what was told over it, in either direction."""
+def on_link_change(pyrrha, node, port):
+    """A link is dead: nobody is left to end what was told over it, in either direction.  At hosts it may also be down."""
+    if node.is_host:
+        while (port.watched < 0 or port.down & 1) and my_port(pyrrha, port).first > 0:
+            free_ciq(pyrrha, node, my_port(pyrrha, port).first - 1)
+        hold_and_let_go(pyrrha, node)
+    if node.is_host or port.watched >= 0:
+        return
     mine = my_node(pyrrha, node)
     for out in range(node.port_count):
-        i = out * node.port_count + slot
+        i = out * node.port_count + port.slot
         if mine.upstream[i] == PAUSED:
             my_port(pyrrha, port_at(node, out)).pausing -= 1
         mine.upstream[i] = NONE
     for r in range(pyrrha.roots_known):
-        if roots_at(mine, r).ciqs > 0 and share_of(pyrrha, node, r, slot).told != NONE:
-            share_of(pyrrha, node, r, slot).told = NONE
+        if roots_at(mine, r).ciqs > 0 and share_of(pyrrha, node, r, port.slot).told != NONE:
+            share_of(pyrrha, node, r, port.slot).told = NONE
             free_idle(pyrrha, node, r)
     for i in range(pyrrha.ciqs):
         ciq = ciqs_at(mine, i)
-        if ciq.slot == slot and ciq.status == PAUSED:
+        if ciq.slot == port.slot and ciq.status == PAUSED:
             ciq.status = RUNS
-            move_on(pyrrha, node, port_at(node, slot), i)
+            move_on(pyrrha, node, port, i)
 
 
 # ---- Hosts: a CIQ stands for the flows that wait ----

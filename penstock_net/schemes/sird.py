@@ -1,6 +1,6 @@
 """SIRD (Prasopoulos et al., NSDI 2025): receivers hand out credit of their link, and learn how much senders can use.
 
-A receiver has `budget` bytes of credit.  It gives a packet's worth at a time, as its link takes them, to the message with the
+A receiver has `budget` bytes of credit.  It gives a packet's worth at a time, as its link brings them, to the message with the
 fewest bytes missing whose sender may have more, until all of it is with senders; what arrives brings its credit back.  A sender
 may hold what its bucket allows: one BDP, and as two loops like DCTCP's say, the smaller of them.  One listens to
 the marks of switches, whose ports hold more than `n_thr`; the other to those of the sender, which marks what it sends while
@@ -350,7 +350,7 @@ def credit(sird, node, incoming, payload):
     mine.granted += payload
     here.out += bytes
     senders_at(here, incoming.src).out += bytes
-    here.next_credit = node.now + whole(bytes * port_at(node, 0).ps_per_byte)
+    here.next_credit = node.now + whole(bytes * inbound_ps_per_byte(node))
     tell(sird, node, incoming, CREDIT, mine.granted)
     if mine.granted == mine.size:
         unrank_incoming(node, incoming)

@@ -4,14 +4,14 @@ Answers.  A receiver answers at once the first packet, what is marked, what asks
 An ACK says how many bytes have come, which is the first missing packet, and by a bitmap which of 64 have come: those from the
 packet on if it is marked or asks, else those before it.  A packet that `trim` has cut is answered by a NACK.
 
-Credit, with `credits`.  A flow begins with 1.5 BDP; the first answer ends this speculation and takes what is left.  While it
-has credit, one byte is enough, it may send a packet, which costs its size.  Every packet says up to where it asks for credit, in
-units of 256 B.  A receiver pulls for one flow after the other, up to 64 units each, at 0.99 of what its links bring, which may be
-less than what they take (`changes` with `of`).  Where no flow asks, those that had what they asked for are pulled for until they
-are 1.5 BDP beyond it, or have come whole.  A flow's pulls take turns of 128 ways, as entropies of packets are, so that none of
-its credit hangs on one path.  A sender without credit whose timeout ends asks for that of one packet (the simulator's RTS), each
-time by another way and another of its ports: it is pulled for in turn, by the port at which it asked.  Pulls say how much credit
-a flow has had, so that one of them repairs all that were lost.
+Credit, with `credits`.  A flow begins with 1.5 BDP, of all ports whose turns its packets take; the first answer ends this
+speculation and takes what is left.  While it has credit, one byte is enough, it may send a packet, which costs its size.  Every
+packet says up to where it asks for credit, in units of 256 B.  A receiver pulls for one flow after the other, up to 64 units
+each, at 0.99 of what its links bring, which may be less than what they take (`changes` with `of`).  Where no flow asks, those
+that had what they asked for are pulled for until they are 1.5 BDP beyond it, or have come whole.  A flow's pulls take turns of
+128 ways, as entropies of packets are, so that none of its credit hangs on one path.  A sender without credit whose timeout ends
+asks for that of one packet (the simulator's RTS), each time by another way and another of its ports: it is pulled for in turn,
+by the port at which it asked.  Pulls say how much credit a flow has had, so that one of them repairs all that were lost.
 
 With `rates`, in a network where each switch of a tier has less capacity up than down, a receiver lowers the rate of its pulls
 about every 1.5 base RTT: by the share of packets that were cut before the last switch; and if the share of marked ones, averaged,
@@ -260,7 +260,7 @@ def on_timer(me, node):
     mine.granted += granted
     if mine.target > mine.granted:
         join(me, node, incoming, ASKING)
-    elif which == ASKING or mine.granted - mine.target < most_of(me, port_at(node, 0)) // QUANTUM:
+    elif which == ASKING or mine.granted - mine.target < most_of(me, node, port_at(node, 0)) // QUANTUM:
         join(me, node, incoming, IDLE)
     frame = new_frame(node, me.at.kind, PULL)
     about_incoming(frame, incoming)
@@ -298,18 +298,13 @@ def answer(me, node, port, pkt):
 
 def quantum_time(me, node) -> float:
     """Of a quantum of credit, ps: at 0.99 of what the links that are not down bring, which may be slower than what they take."""
-    first = port_at(node, 0).peer_ps_per_byte
-    links = 0.0
-    for slot in range(node.port_count):
-        if not port_at(node, slot).down:
-            links += first / port_at(node, slot).peer_ps_per_byte
-    gap = QUANTUM * first / (links if links > 0.0 else 1.0) / PULL_RATE
+    gap = QUANTUM * inbound_ps_per_byte(node) / PULL_RATE
     return float(whole(gap)) if me.whole_ps else gap
 
 
-def most_of(me, port):
-    """1.5 bandwidth-delay products."""
-    return whole(1.5 * whole(me.at.world.base_rtt / port.ps_per_byte))
+def most_of(me, node, port):
+    """1.5 bandwidth-delay products, of all ports whose turns the packets take."""
+    return whole(1.5 * whole(me.at.world.base_rtt / port.ps_per_byte)) * (node.port_count if me.at.world.in_turn else 1)
 
 
 # ---- Receivers: the rate of pulls ----
@@ -375,7 +370,7 @@ def step(me, node, ratio: float):
 
 def on_start(me, node, flow, pkt):
     mine = my_flow(me, flow)
-    mine.most = most_of(me, port_of(flow))
+    mine.most = most_of(me, node, port_of(flow))
     mine.credit = mine.most
     count_waiting(me, node, flow)
 

@@ -12,7 +12,7 @@ from penstock_net.sim import results
 from penstock_net.sim.layouts import DROPS
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.simulate import Runner
-from penstock_net.topology import SwitchChange, build, changes, leaf_spine
+from penstock_net.topology import SwitchChange, build, changes, leaf_spine, planes
 
 QUIET = Measure(sample="0s", flows=False)
 LINK_DOWN = DROPS.index("link down")
@@ -87,6 +87,23 @@ def test_no_root_is_kept_over_a_link_that_is_dead(on_down):
     states = [sim.scheme_state("pyrrha", switch, -1) for switch in range(topo.hosts, topo.hosts + topo.switches)]
     assert sum(state["most_ciqs"] for state in states) > 0
     assert not any(state["ciqs_used"] or any(state["upstream"]) for state in states)
+
+
+def paused_by_root(changes):
+    """Five flows to host 5, each on one of two planes, under `pyrrha:ns3`: those that have not ended."""
+    topo = planes(hosts=8, planes=2, tors=1, spines=1, rate="100Gbps", delay="1us", buffer="4MB").with_changes(changes)
+    return in_the_end(topo, flow_list(topo, [(src, 5, 300_000) for src in range(5)]), "pyrrha:ns3", 3 * 10**9, seed=3)[1]
+
+
+GONE = [("host0", {}), ("host0", {"on_down": "lose"}), ("host0", {"on_down": "silent"}), ("host5", {})]
+
+
+@pytest.mark.parametrize("host, way", GONE, ids=str)
+def test_no_host_keeps_a_root_over_a_link_that_is_gone(host, way):
+    """Of a sender, so that no end of the pause comes; or of the receiver, so that there is none.  A silent link comes back."""
+    link = {"a": host, "b": "tor0"}
+    back = [{"time": "400us", **link, "up": True}] if way == {"on_down": "silent"} else []
+    assert not paused_by_root([{"time": "12us", **link, "up": False, **way}, *back])
 
 
 def test_without_it_they_hang():

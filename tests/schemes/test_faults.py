@@ -81,6 +81,7 @@ FAULTS = {
         ("me.out = queue_at(port, value_of(pkt) + me.far).bytes", "INDEX", "queue"),
         ("send_frame(node, 0, pkt)", "SENT", ""),
     ],
+    "on_link_change": [("me.out = queue_at(port, me.far).bytes", "INDEX", "queue")],
     "on_timer": [
         ("set_timer(node, me.at.index, node.now - 1)", "PAST", ""),
         ("set_timer(node, me.at.index, node.now)", "REPEAT", ""),
@@ -230,7 +231,8 @@ if sys.argv[2] == "interpreted":
     install()
 from penstock_net.errors import SchemeError
 from penstock_net.testing.cases import run_case
-topology = {"kind": "leaf_spine", "hosts": 4, "tors": 2, "spines": 2}
+changes = [{"time": "9us", "a": "tor1", "b": "spine1", "up": False}]
+topology = {"kind": "leaf_spine", "hosts": 4, "tors": 2, "spines": 2, "changes": changes}
 flows = [[0, 3, 3000, "0us"], [1, 3, 3000, "0us"], [2, 0, 3000, "1us"]]
 for fault in map(int, sys.argv[3:]):
     try:

@@ -164,7 +164,7 @@ OWN_MISTAKES = {
         "round_trip_of(node, flow))\n    flow.window",
         "round_trip_of(node, flow) // 2)\n    flow.window",
     ),
-    "half of it": ("ceil(rtt / port.ps_per_byte)", "ceil(rtt / port.ps_per_byte / 2)"),
+    "half of it": ("ceil(rtt / ps_per_byte)", "ceil(rtt / ps_per_byte / 2)"),
 }
 
 

@@ -15,7 +15,7 @@ from penstock_net.composition import parse
 from penstock_net.sim.config import HostConfig
 from penstock_net.sim.simulate import simulate
 from penstock_net.testing.cases import digest, run_case
-from penstock_net.topology import fat_tree, leaf_spine, star
+from penstock_net.topology import fat_tree, leaf_spine, planes, star
 from penstock_net.workload import flow_list
 
 HOOKS = Path(__file__).parent / "hooks"
@@ -217,3 +217,33 @@ def test_a_scheme_sees_every_packet_that_arrives_at_a_host(acks, expected):
     arrived = lossy.ports.filter(pl.col("node") == 1)["ecn_marks"].item()
     lost = lossy.ports["drops"].sum()
     assert lost > 50 and arrived + lost == 600
+
+
+# ---- links that change ----
+
+
+def told_of_links(topo, flows):
+    """(node, state of the link) -> how often its scheme was told."""
+    made = run("links", topo, flows, host=HostConfig(rto="20us"), max_time_ps=10**9)
+    counts = made.frame("counts")
+    return {
+        (topo.names[node], name.partition(".")[2]): value for name, node, value in counts.select("name", "node", "value").rows()
+    }
+
+
+def test_a_scheme_is_told_of_links_that_change_at_both_ends():
+    """Once of each change of the state, none of the rate, and after it has taken effect."""
+    ways = [{"up": False, "on_down": way} for way in ("drop", "hold", "lose", "silent")]
+    changes = [change for way in ways for change in (way, {"up": True})] + [{"rate": "50Gbps"}]
+    at = {"a": "host0", "b": "switch0"}
+    topo = star(hosts=3).with_changes([{"time": f"{1 + i}us", **at, **change} for i, change in enumerate(changes)])
+    expected = {"down": 1, "dark": 1, "dead": 2, "up": 4}
+    assert told_of_links(topo, [[1, 0, 60_000, "0us"]]) == {(node, s): n for node in at.values() for s, n in expected.items()}
+
+
+def test_a_scheme_is_told_of_all_ports_of_a_host_whose_flows_have_moved():
+    """Of host 0, since a link of host 1 is down; what host 2 sends stays."""
+    down = {"time": "2us", "a": "host1", "b": "tor0", "up": False}
+    topo = planes(hosts=4, planes=2, tors=1, spines=1, rate="100Gbps", delay="1us").with_changes([down])
+    told = told_of_links(topo, [[0, 1, 60_000, "0us"]] * 8 + [[2, 3, 60_000, "0us"]])
+    assert told == {("host0", "up"): 2, ("host1", "down"): 1, ("tor0", "down"): 1}

@@ -109,7 +109,7 @@ MISTAKES = {
         "and here.unused_of[flow.dst] > sird.idle",
     ),
     "adds as at first": ("packet * packet / limit", "packet * packet / sird.each"),
-    "pace by payload": ("whole(bytes * port_at", "whole(payload * port_at"),
+    "pace by payload": ("whole(bytes * inbound", "whole(payload * inbound"),
     "what is sent unasked costs no credit": ("    here.out += wire_bytes(sird, blind)\n", ""),
     "nor the sender's": ("    senders_at(here, incoming.src).out += wire_bytes(sird, blind)\n", ""),
     "unasked last": ("FIRST if sird.unsch_first", "SECOND if sird.unsch_first"),

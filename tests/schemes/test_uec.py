@@ -198,7 +198,7 @@ IN_CREDIT = {  # which file, and what is wrong
     "beyond what is asked": ("uec_receiver", "max(min(PULLED, mine.target - mine.granted), 0)", "PULLED"),
     "one pull for each request": ("uec_receiver", "    if mine.target > mine.granted:\n", "    if 0:\n"),
     "nothing for who is content": ("uec_receiver", "    elif which == ASKING or mine.granted", "    elif 0 and mine.granted"),
-    "who is content has all": ("uec_receiver", "< most_of(me, port_at(node, 0)) // QUANTUM", "< 10**9"),
+    "who is content has all": ("uec_receiver", "< most_of(me, node, port_at(node, 0)) // QUANTUM", "< 10**9"),
     "any old target": ("uec_receiver", "if carried.target > mine.target or", "if carried.target >= 0 or"),
     "whole flows are pulled": ("uec_receiver", "        leave(me, node, incoming)\n        return\n", "        return\n"),
     "asks for all": ("uec", "min(asked, mine.most) - carried.credit", "asked - carried.credit"),
@@ -241,7 +241,7 @@ class ReceiverFile(dict):
     def __init__(self, text, credits, wake=None, flow=None):
         super().__init__(BITS, DATA=0, NO_FLOW=None, NEVER=2**62, whole=int, hash31=max, command_of=lambda _: 0)
         exec(text or (FOLDER / "uec_receiver.py").read_text(), self)
-        world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16)
+        world = SimpleNamespace(mtu=4086, base_rtt=R, host_count=16, in_turn=0)
         self.me = SimpleNamespace(ack_bytes=16_384, credits=credits, back=0, rates=0, whole_ps=1)
         self.me.at = SimpleNamespace(index=0, kind=3, world=world)
         self.node, self.incoming, self.sent = SimpleNamespace(now=0, port_count=1), {}, []
@@ -253,6 +253,7 @@ class ReceiverFile(dict):
             my_node=lambda *_: self.here,
             port_of=lambda _: PORT,
             port_at=lambda *_: PORT,
+            inbound_ps_per_byte=lambda _: PORT.peer_ps_per_byte,
             incoming_at=lambda _, number: self.incoming[number],
             new_frame=lambda *_: SimpleNamespace(),
             about_incoming=lambda frame, incoming: setattr(frame, "flow", incoming.number),

@@ -6,7 +6,7 @@ import pytest
 from penstock_net.composition import parse
 from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.simulate import simulate
-from penstock_net.topology import leaf_spine, rails
+from penstock_net.topology import leaf_spine, planes, rails
 from penstock_net.workload import flow_list
 
 
@@ -49,3 +49,12 @@ def test_credit_is_paced_at_what_the_links_bring():
     host, measure = HostConfig(ports="packet", mtu=4086, header=64), Measure(sample="0s")
     made = simulate(topo, flows, parse("uec:rccc+mixed"), host=host, measure=measure, max_time_ps=5 * 10**9)
     assert made.summary["flows_finished"] == 24 and made.summary["retransmissions"] < 1000
+
+
+@pytest.mark.parametrize("scheme", ["uec:rccc+oblivious", "uec:both+oblivious"])
+def test_a_lone_flow_begins_with_credit_for_all_ports_whose_turns_its_packets_take(scheme):
+    """1.5 bandwidth-delay products of each fill the four of them until the first credit comes."""
+    topo = planes(hosts=4, planes=4, tors=1, spines=1, rate="100Gbps", delay="1us", buffer="4MB")
+    host = HostConfig(ports="packet", mtu=4086, header=64)
+    made = simulate(topo, flow_list(topo, [(1, 0, 300_000)]), parse(scheme), host=host, measure=Measure(sample="0s"))
+    assert made.flows["slowdown"][0] == 1.0

@@ -433,10 +433,10 @@ class Simulation:
         port_at(node_at(world, a), slot_a).peer_ps_per_byte = port_at(node_at(world, b), slot_b).ps_per_byte
         port_at(node_at(world, b), slot_b).peer_ps_per_byte = port_at(node_at(world, a), slot_a).ps_per_byte
         for number, slot in ends:
-            if ps_per_byte or down == 3:
+            if ps_per_byte:
                 self.set_up_again(number)
-            if down == 0 or down == 3:
-                go_on(node_at(world, number), port_at(node_at(world, number), slot))
+            if down >= 0:
+                go_on(node_at(world, number), port_at(node_at(world, number), slot), down)
             self.refresh_time(number)
 
     def move_all_flows(self, time):
@@ -470,7 +470,7 @@ class Simulation:
         self.refresh_time(number)
 
     def set_up_again(self, number):
-        """Repeat the schemes' set-up of a switch: rates that they derive values from have changed, or a link is dead."""
+        """Repeat the schemes' set-up of a switch: rates that they derive values from have changed."""
         node = node_at(self.world, number)
         if node.is_host or node.ops == plain_ops(self.world):
             return

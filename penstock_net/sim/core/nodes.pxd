@@ -25,7 +25,8 @@ cdef void end_pauses(Node* node, Port* port) noexcept
 cdef void lose(Node* node, Port* port, Packet* pkt) noexcept
 cdef void empty_port(Node* node, Port* port) noexcept
 cdef void set_state(World* world, Node* node, int slot, int state) noexcept
-cdef void go_on(Node* node, Port* port) noexcept
+cdef void go_on(Node* node, Port* port, int state) noexcept
+cdef void tell_of_link(Node* node, Port* port) noexcept nogil
 cdef void empty_switch(World* world, Node* node) noexcept
 cdef void clear_queues(Node* node, long at, long size) noexcept
 cdef int64_t chain_bytes(Packet* pkt) noexcept

@@ -249,11 +249,21 @@ def set_state(world, node, slot, state):
         port.down = state | port.down & HELD
 
 
-def go_on(node, port):
-    """A port sends: its link is up again, or loses what is sent, and then nobody is left who could end a pause."""
-    if port.watched < 0:
-        end_pauses(node, port)
-    bring_up(node, port)
+def go_on(node, port, state):
+    """A port sends if its link is up again, or loses what is sent, and then nobody is left who could end a pause."""
+    if state == 0 or state == 3:
+        if port.watched < 0:
+            end_pauses(node, port)
+        bring_up(node, port)
+    tell_of_link(node, port)
+
+
+def tell_of_link(node, port):
+    """Schemes are told that the link of a port has changed, or that flows of its host leave by other ports."""
+    hook = node.ops.on_link_change
+    while hook:
+        hook.call(hook.me, node, port)
+        hook = hook.next
 
 
 def lose(node, port, pkt):
