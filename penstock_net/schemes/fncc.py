@@ -17,9 +17,9 @@ Senders: HPCC's window W and rate W / T.  Last-hop congestion speedup (LHCS, `lh
 and 5), the first one that an ACK meets, exceeds alpha, W and W^c are B T beta / N of that link, and incStage is 0.  The first ACK,
 and the first one of another path, is only recorded; U starts at 1; W stays within R_min T and B_NIC T.
 
-ACKs have to meet the switches of their data.  So all switches of a tier hash alike, and an ACK has the hash of its data; where
-the number of next hops is not the same both ways, as after failures, it may take another way and tell of other links, which the
-sender does not notice: `astray` counts such ACKs.  A load balancer of switches, such as `spray`, makes nearly all of them so.
+ACKs have to meet the switches of their data.  So all switches of a tier hash alike, and an ACK has the hash of its data.  Where
+the next hops are not as many both ways (hosts with several links, networks that are not layered), while routes change, and under
+most load balancers, ACKs take other ways and tell of other links, which the sender does not notice: `astray` counts them.
 Switches see ACKs only among the data, where these wait, are paused and may be dropped (host.ack_priority = "data").
 
 Expected beside `hpcc`, before any run (100 Gbit/s, links of 1 us): news of the first of three switches is 1.01 us old when it
@@ -31,7 +31,7 @@ within 10 % of each other and at most half of B T, with `hpcc` they differ by mo
 title = "FNCC"
 includes = ["pfc"]
 structs = {"link": {"ts": "time", "tx_bytes": "int64", "ps_per_byte": "float64", "qlen": "int64"}}
-packet_state = {"size": "int64", "n": "int32", "hops": "int32", "path": "int32", "way": "int32", "ack_l": "link[5]"}
+packet_state = {"size": "int64", "way": "int64", "n": "int32", "hops": "int32", "path": "int32", "ack_l": "link[5]"}
 flow_state = {
     "w": "float64",
     "wc": "float64",
@@ -105,8 +105,9 @@ def look_up(fncc, port, link):
 def on_dequeue(fncc, node, port, queue, pkt):
     mine = my_packet(fncc, pkt)
     if pkt.kind == DATA:
-        mine.way ^= node.id
+        mine.way += hash31(node.id, 0)
     elif pkt.kind == ACK and mine.n > 0:
+        mine.way -= hash31(node.id, 0)
         mine.path ^= node.id
         if mine.hops < MAX_HOP:
             of_data = port_at(node, pkt.in_port)
@@ -249,7 +250,7 @@ def on_ack(fncc, node, flow, pkt):
     ack = my_packet(fncc, pkt)
     if ack.hops == 0:
         return
-    if ack.path != ack.way:
+    if ack.way:
         mine.astray += 1
     if ack.hops != mine.hops or ack.path != mine.path:  # no L to compare with
         mine.hops = ack.hops
