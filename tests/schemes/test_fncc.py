@@ -437,8 +437,8 @@ def test_a_flow_that_joins_at_the_last_hop_and_the_one_before_have_equal_windows
     _, hpcc_queue, hpcc_windows = joined(topo, "hpcc", flows, 3, 0)
     assert min(hpcc_windows(2)) > 1.3 * share
     assert queue < 0.95 * hpcc_queue
-    without, _, alike = joined(topo, "fncc", flows, 3, 0, {"lhcs": False})
-    assert alike(2)[1] > 1.3 * alike(2)[0] and without.counts["fncc.speedups"] == 0
+    without, _, slower = joined(topo, "fncc", flows, 3, 0, {"lhcs": False})
+    assert min(slower(1.5)) > 1.3 * share and without.counts["fncc.speedups"] == 0
 
 
 def test_a_flow_that_joins_further_up_meets_a_shorter_queue():
