@@ -30,7 +30,7 @@ from penstock_net.workload.traces import convert
 
 BY_SENDER = [
     *("fifo", "pfc", "bfc", "bfc_tofino2", "floodgate", "pyrrha", "ideal_fq", "sfq", "dqa", "backdraft", "pfc_tagged"),
-    *("dcqcn", "hpcc", "swift", "dctcp", "timely", "powertcp", "theta_powertcp", "dcqcn+window_cap", "bfc+dctcp", "rtt_target"),
+    *("dcqcn", "hpcc", "fncc", "swift", "dctcp", "timely", "powertcp", "theta_powertcp", "dcqcn+window_cap", "bfc+dctcp", "rtt_target"),
     *("spray", "flowlet", "recovery:irn", "spray+recovery:irn", "dcqcn+pfc", "dcqcn:cnp"),
 ]
 BY_MESSAGE = ["dcpim", "homa", "sird", "ndp", "phost", "expresspass", "pfabric", "srf", "pias"]
