@@ -1,34 +1,34 @@
-"""FNCC: Fast Notification Congestion Control (Xu et al., arXiv 2405.07608): HPCC whose telemetry is put into ACKs on their way back.
+"""FNCC: Fast Notification Congestion Control (Xu et al., arXiv 2405.07608): HPCC with telemetry that ACKs take on their way back.
 
 Sources: the abstract and a public summary of the paper were read, its text was not, and no code of its authors was found.  From
 these: switches put the telemetry of the request path into the ACKs of the return path; the receiver says how many flows are
 concurrent, and a sender whose last hop is congested takes its fair share at once.  That switches keep the telemetry in a table
-(All_INT_Table), alpha, beta and W = B T beta / N are what is said of the paper elsewhere.  All else is HPCC's (Li et al., SIGCOMM
-2019, Algorithm 1) or was decided here; no number of the paper is claimed.
+(All_INT_Table), alpha, beta and W = B T beta / N are as others describe the paper.  All else is HPCC's (Li et al.,
+SIGCOMM 2019, Algorithm 1) or was decided here; no number of the paper is claimed.
 
 Switches: the port by which an ACK comes in is the one by which its data leaves.  Its telemetry, ts, txBytes, qLen and B, is
-written into the ACK, as it is then, or with `table_period` as it was when the table was last filled.  txBytes counts what has left
-by then, of a packet on the line the part that has: between two ACKs whole packets would be up to one too many or too few.  Data
-carries no telemetry.
+written into the ACK, as it is then, or with `table_period` as it was when the table was last filled.  txBytes counts what has
+left by then, of a packet on the line the part that has: between two ACKs whole packets would be up to one too many or too few.
+Data carries no telemetry.
 
 Receivers: N, the flows of which data has come by this port and more is to come, is written into every ACK.
 
 Senders: HPCC's window W and rate W / T.  Last-hop congestion speedup (LHCS, `lhcs`): where the load u' of the last hop (lines 4
-and 5), the first one that an ACK meets, exceeds alpha, W and W^c are B T beta / N of that link, and incStage is 0.  The first ACK,
-and the first one of another path, is only recorded; U starts at 1; W stays within R_min T and B_NIC T.
+and 5), the first one that an ACK meets, exceeds alpha, W and W^c are B T beta / N of that link, and incStage is 0.  The first
+ACK, and the first one of another path, is only recorded; U starts at 1; W stays within R_min T and B_NIC T.
 
 ACKs have to meet the switches of their data.  So all switches of a tier hash alike, and an ACK has the hash of its data.  Where
-the next hops are not as many both ways (hosts with several links, networks that are not layered), while routes change, and under
-most load balancers, ACKs take other ways and tell of other links, which the sender does not notice: `astray` counts them.
+the next hops are not as many both ways (hosts with several links, networks that are not layered), while routes change, and
+under most load balancers, ACKs take other ways and tell of other links, which the sender does not notice: `astray` counts them.
 Switches see ACKs only among the data, where these wait, are paused and may be dropped (host.ack_priority = "data").
 
-Expected beside `hpcc` before any run, and found (100 Gbit/s, links of 1 us, a second flow that joins after 40 to 100 us).  News of
-the first of three switches is 1.01 us old when it reaches the sender, not 7.3 us, that of the last 3.02 us, not 5.1 us: so it is.
-At a shared link that is no last hop: no speedup, the longest queue 10 to 45 % shorter; found 19 to 24 %.  There the flow that was
-first hears of the other one before that has an ACK, and keeps less: after 20 base RTTs the windows still differ by 11 to 52 %, by
-1 to 7 % with `hpcc`.  At a last hop: two base RTTs later the windows within 10 % of each other and at most half of B T, and so
-they are, equal; the longest queue no longer, found 10 to 13 % shorter; windows that differ by more than 30 % with `hpcc`: wrong in
-four of five runs, 3 to 41 %.
+Expected beside `hpcc` before any run, and found (100 Gbit/s, links of 1 us, a second flow that joins after 40 to 100 us).  News
+of the first of three switches is 1.01 us old when it reaches the sender, not 7.3 us, that of the last 3.02 us, not 5.1 us: so
+it is.  At a shared link that is no last hop: no speedup, the longest queue 10 to 45 % shorter; found 19 to 24 %.  There the
+flow that was first hears of the other one before that has an ACK, and keeps less: after 20 base RTTs the windows still differ
+by 11 to 52 %, by 1 to 7 % with `hpcc`.  At a last hop: two base RTTs later the windows within 10 % of each other and at most
+half of B T, and so they are, equal; the longest queue no longer, found 9 to 13 % shorter; windows that differ by more than 30
+% with `hpcc`: wrong in four of five runs, 3 to 41 %.
 """
 
 title = "FNCC"

@@ -168,8 +168,8 @@ def check_hosts(settings: Settings, composition: Composition) -> None:
 
 
 def check_acks_and_counts(settings: Settings, composition: Composition) -> None:
-    """SpecError if packets are counted at both ends of links, and one of them does not take part, or cannot, or if switches do not
-    see acknowledgements that they are to see."""
+    """SpecError if packets are counted at both ends of links, and one of them does not take part, or cannot, or if switches are
+    to see acknowledgements and do not."""
     name = composition.counts_packets
     if name and settings.plain_switches.any():
         rule = f"{name} is of both ends of a link, and these switches would give nothing back"

@@ -10,8 +10,6 @@ Decided here:
 * N counts flows of which data has come and, of what their senders had when they sent it, some has not.
 """
 
-# ruff: noqa: SIM300 (the paper's symbols are capitals, not constants)
-
 from dataclasses import dataclass, field
 from math import floor
 

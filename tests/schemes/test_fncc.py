@@ -2,7 +2,6 @@
 
 import random
 from functools import reduce
-from itertools import pairwise
 from operator import xor
 from types import SimpleNamespace
 
@@ -85,7 +84,11 @@ def compare_sender(walk, parameters, text=""):
     assert (model.speedups > 30) == values["lhcs"]
 
 
-ALONE = [{}, {"lhcs": False, "max_stage": 2}, {"t": "13us", "alpha": 0.5, "beta": 0.6, "eta": 0.8, "max_stage": 3, "w_ai": "300B"}]
+ALONE = [
+    {},
+    {"lhcs": False, "max_stage": 2},
+    {"t": "13us", "alpha": 0.5, "beta": 0.6, "eta": 0.8, "max_stage": 3, "w_ai": "300B"},
+]
 
 
 def sender_walk(count=500):
@@ -310,13 +313,21 @@ MISTAKES = {
         "            if fncc.table_period < 0:\n                look_up",
     ),
     "no table": (N, "    if fncc.table_period > 0:\n        set_timer", "    if 0:\n        set_timer"),
-    "a table that is filled once": (N, "        read(node, port, row_at(my_port(fncc, port), 0))\n    set_timer", "        read(node, port, row_at(my_port(fncc, port), 0))\n    return\n    set_timer"),
+    "a table that is filled once": (
+        N,
+        "        read(node, port, row_at(my_port(fncc, port), 0))\n    set_timer",
+        "        read(node, port, row_at(my_port(fncc, port), 0))\n    return\n    set_timer",
+    ),
     "a row alone": (N, "for i in range(node.port_count):", "for i in range(1):"),
     "a flow at each packet": (R, "    if not mine.counted:\n", "    if 1:\n"),
     "a flow that stays": (R, "        here.n -= 1\n", ""),
     "a flow that never counts again": (R, "        mine.counted = 0\n", ""),
     "N after the last packet": (R, "    says.n = here.n\n", "    says.n = here.n - (incoming.expected >= says.size)\n"),
-    "the port of each packet": (R, "here = my_port(fncc, port_at(node, mine.port))", "here = my_port(fncc, port_at(node, pkt.in_port))"),
+    "the port of each packet": (
+        R,
+        "here = my_port(fncc, port_at(node, mine.port))",
+        "here = my_port(fncc, port_at(node, pkt.in_port))",
+    ),
     "the first message": (R, "mine.size = max(mine.size, says.size)", "mine.size = mine.size or says.size"),
     "all of the flow is told": (R, "    mine.size = flow.size\n", "    mine.size = 1000000\n"),
     "no room": (R, "    pkt.size += fncc.int_bytes\n", ""),
@@ -499,7 +510,9 @@ def test_a_table_makes_news_older_and_nothing_else():
 def test_acknowledgements_that_switches_do_not_see_are_refused():
     topo = star(hosts=2)
     flows = flow_list(topo, [(0, 1, 1000)])
-    with pytest.raises(SpecError, match='host.ack_priority = "control": switches of fncc write into acknowledgements.*leave it'):
+    with pytest.raises(
+        SpecError, match=r'host\.ack_priority = "control": switches of fncc write into acknowledgements.*leave it'
+    ):
         simulate(topo, flows, parse("fncc", {"host.ack_priority": "control"}))
     assert simulate(topo, flows, "fncc", host=HostConfig(rto="1ms")).summary["flows_finished"] == 1
 
