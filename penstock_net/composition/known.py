@@ -63,7 +63,7 @@ MEANINGLESS: dict[str, Mapping[str, str]] = {
         "in_port": "the frame has not been sent yet",
     },
 }
-GROWS = {"on_send", "frame"}  # packets whose size a scheme may set
+GROWS = {"on_send", "on_data", "frame"}  # packets whose size a scheme may set
 
 
 @cache

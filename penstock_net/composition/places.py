@@ -128,6 +128,7 @@ class Composition:
     own_answers: str  # the first part whose receivers answer each packet themselves; "": none
     each_acked: str  # the first part whose senders need an acknowledgement of each packet; "": none
     counts_packets: str  # the first part that counts packets at both ends of each link; "": none
+    queued_acks: str  # the first part that sees acknowledgements at switches, which are to be queued as data; "": none
     counts_by_port: str  # the same, if it knows nothing of acknowledgements that hosts queue as data
     answer_at: int = 0  # where packets have what acknowledgements say of their receivers; 0: nowhere
 
@@ -280,6 +281,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         rank_at=rank_at,
         own_answers=first_asking(parts, "own_answers"),
         each_acked=first_asking(parts, "each_acked"),
+        queued_acks=first_asking(parts, "queued_acks"),
         counts_packets=first_asking(parts, "counts_packets"),
         counts_by_port=first_asking(parts, "counts_by_port"),
     )

@@ -400,7 +400,7 @@ class Translation(Expressions):
         line = node.lineno
         if check == "g_size":
             if not owner.origins - {"null"} <= GROWS:
-                self.refuse(node, "the size of a packet is set in on_send or of a new frame only")
+                self.refuse(node, "the size of a packet is set in on_send, on_data or of a new frame only")
             code = f"g_size(guard, {line}, {owner.code}, {code})"
         else:
             function, *least = check.split()

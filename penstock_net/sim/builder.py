@@ -40,7 +40,7 @@ def compose(settings: Settings) -> Composition:
     check_priorities(settings, made)
     check_hosts(settings, made)
     check_links(settings, made)
-    check_counting(settings, made)
+    check_acks_and_counts(settings, made)
     check_turns(settings, made)
     check_paths(settings, made)
     check_limits(settings, made)
@@ -167,8 +167,9 @@ def check_hosts(settings: Settings, composition: Composition) -> None:
                 raise SpecError(rule, path=f"{part.name}.{name}", value=value, remedy=f"they are numbered 0 to {hosts - 1}")
 
 
-def check_counting(settings: Settings, composition: Composition) -> None:
-    """SpecError if packets are counted at both ends of links, and one of them does not take part, or cannot."""
+def check_acks_and_counts(settings: Settings, composition: Composition) -> None:
+    """SpecError if packets are counted at both ends of links, and one of them does not take part, or cannot, or if switches are
+    to see acknowledgements and do not."""
     name = composition.counts_packets
     if name and settings.plain_switches.any():
         rule = f"{name} is of both ends of a link, and these switches would give nothing back"
@@ -177,6 +178,9 @@ def check_counting(settings: Settings, composition: Composition) -> None:
         rule = f"{name} does not see acknowledgements that wait at a host while its links are one channel each"
         remedy = 'give it a channel for each priority (vcs), or leave host.ack_priority = "control"'
         raise SpecError(rule, path="host.ack_priority", value="data", remedy=remedy)
+    if composition.queued_acks and settings.host.ack_priority == "control":
+        rule = f"switches of {composition.queued_acks} write into acknowledgements, which they see only among the data"
+        raise SpecError(rule, path="host.ack_priority", value="control", remedy='leave it out, or "data"')
 
 
 def check_links(settings: Settings, composition: Composition) -> None:

@@ -110,6 +110,7 @@ RIVALS = (
     "dctcp+plb",
     "dctcp+least_queue",
     "dcqcn+conweave",
+    "fncc",
 )
 SCHEMES = {
     "ls128": (*GENERAL, *RIVALS),

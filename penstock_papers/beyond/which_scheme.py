@@ -113,7 +113,7 @@ ABSENT = {  # schemes of the package that are no entry of their own, nor a part 
     "valiant": "it is for dragonflies",
     "dimension_order": "it is for tori",
     **dict.fromkeys(("uec", "uec_receiver", "trim", "cbfc", "pyrrha", "bolt", "sird"), "it is younger than this comparison"),
-    **dict.fromkeys(("dcpim", "conweave"), "it is younger than this comparison"),
+    **dict.fromkeys(("dcpim", "conweave", "fncc"), "it is younger than this comparison"),
     **dict.fromkeys(
         ("entropy", "reps", "mixed", "oblivious", "plb", "least_queue", "mrc", "reorder"), "it is younger than this comparison"
     ),

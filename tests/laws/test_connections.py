@@ -31,7 +31,7 @@ from penstock_net.workload.traces import convert
 BY_SENDER = [
     *("fifo", "pfc", "bfc", "bfc_tofino2", "floodgate", "pyrrha", "ideal_fq", "sfq", "dqa", "backdraft", "pfc_tagged"),
     *("dcqcn", "hpcc", "swift", "dctcp", "timely", "powertcp", "theta_powertcp", "dcqcn+window_cap", "bfc+dctcp", "rtt_target"),
-    *("spray", "flowlet", "recovery:irn", "spray+recovery:irn", "dcqcn+pfc", "dcqcn:cnp"),
+    *("spray", "flowlet", "recovery:irn", "spray+recovery:irn", "dcqcn+pfc", "dcqcn:cnp", "fncc"),
 ]
 BY_MESSAGE = ["dcpim", "homa", "sird", "ndp", "phost", "expresspass", "pfabric", "srf", "pias"]
 PAIRS = ((0, 4), (1, 4), (2, 5), (3, 4))

@@ -22,7 +22,7 @@ def quick(scheme):
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "cbfc", "pyrrha", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged"]
 SCHEMES += ["bfc_tofino2", "homa", "sird", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
-SCHEMES += ["least_queue", "plb", "mrc", "dcpim", "conweave"]
+SCHEMES += ["least_queue", "plb", "mrc", "dcpim", "conweave", "fncc"]
 # schemes of short queues: when something is in them, us
 SHORT = {"expresspass": 12, "expresspass:code": 112, "ndp": 10, "sird": 20}
 EMPTY = {  # at 30 us

@@ -99,7 +99,7 @@ def test_schemes_after_simulators_pace_as_these_do():
     def pacing(name):
         return Settings(topo, flows, parse(name)).host.pacing
 
-    simulators = ("hpcc", "dcqcn", "timely", "powertcp", "theta_powertcp")
+    simulators = ("hpcc", "fncc", "dcqcn", "timely", "powertcp", "theta_powertcp")
     names = [name if key == "default" else f"{name}:{key}" for name in simulators for key in available()[name].presets]
     names += ["dctcp:ns3", "dctcp:bfc", "dctcp:bfc_slow_start", "dctcp:floodgate", "backdraft", "hpcc+dqa"]
     assert {pacing(name) for name in names} == {"from start"}

@@ -36,7 +36,7 @@ class Alone(dict):
         self.me = zeros(self.get("scheme_state", {}), structs, {})
         self.me.__dict__.update(parse(scheme, parameters).values(name))
         self.me.at = SimpleNamespace(index=0, world=SimpleNamespace(mtu=1000, **world))
-        self.mine = zeros(self["flow_state"], structs, {})
+        self.mine = zeros({**self["flow_state"], **dict.fromkeys(self.get("flow_counts", ()), "int64")}, structs, {})
         self.flow = SimpleNamespace(sent=0, acked=0, window=2**60, pace=0.0)
         self.node = SimpleNamespace(now=0)
         self.update(

@@ -29,7 +29,7 @@ REFUSED = [
     (ACK + "x = flow.size\n    x = x * 0.5\n    flow.window = whole(x)", 3, "begin with x = 0.0"),
     (ACK + "flow.window = 2 ** 3", 2, "power(x, y)"),
     (ACK + "flow.acked = 0", 2, "can be read, not set"),
-    (ACK + "pkt.size += 8", 2, "on_send or of a new frame"),
+    (ACK + "pkt.size += 8", 2, "on_send, on_data or of a new frame"),
     (ACK + "node.now = 0", 2, "can be read, not set"),
     (ACK + "flow.window = pkt.held", 2, "means nothing in on_ack"),
     (SEND + "flow.window = pkt.in_port", 2, "has not been sent yet"),

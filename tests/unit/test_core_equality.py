@@ -111,6 +111,7 @@ CASES = [
     ("hpcc", {}, lambda d: reacted(d)),
     ("hpcc:ns3", {}, lambda d: reacted(d)),
     ("hpcc+dqa", {}, lambda d: reacted(d)),
+    ("fncc", {"table_period": "2us"}, lambda d: reacted(d)),
     ("hpcc:floodgate", {}, lambda d: d["pauses_sent"] > 20),
     ("ecn", {"k_min": "5KB", "k_max": "60KB", "drop": [0], "drop_p_max": 0.1}, lambda d: d["drops"] > 0),
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
