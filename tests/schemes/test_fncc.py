@@ -532,3 +532,23 @@ def test_bad_parameters_are_refused():
     check_bad("fncc", {"beta": 0}, "0.01..1")
     check_bad("fncc", {"min_rate": 0}, "1..1e15")
     check_bad("fncc+hpcc", None, "each set the rate or the window")
+
+
+def test_the_transcription_by_hand():
+    """100 Gbit/s and T = 8 us: B T is 100 000 bytes."""
+    port = fncc.EgressPort(80)
+    assert port.txBytes(5) == 0
+    port.begin(1000, 1048)
+    assert [port.txBytes(now) for now in (1000, 1001, 1080, 41_000, 84_840, 10**9)] == [0, 1, 1, 500, 1048, 1048]
+    receiver = fncc.Receiver()
+    assert [receiver.on_data(flow, 0, *end) for flow, end in ((1, (1000, 3000)), (2, (700, 700)), (3, (0, 3000)))] == [1, 2, 2]
+    assert [receiver.on_data(*packet) for packet in ((1, 0, 3000, 3000), (3, 1, 3000, 3000), (4, 1, 9, 9))] == [2, 1, 1]
+    B, T = 1 / 80, 8 * US
+    sender = fncc.ReactionPoint(T, B * T, W_max=B * T)
+    acks = [
+        fncc.Ack(1000 * k, 9000, (hpcc.Link(q, 5000 * k, 400_000 * k, B),), 7, 4) for k, q in ((1, 5100), (2, 5001), (3, 4999))
+    ]
+    assert sender.new_ack(acks[0]) == 100_000  # it is recorded
+    assert sender.new_ack(acks[1]) == pytest.approx(22_500) and sender.speedups == 1  # u' is 1.05001
+    sender.new_ack(acks[2])  # u' is 1.04999
+    assert sender.speedups == 1
