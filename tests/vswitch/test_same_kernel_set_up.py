@@ -157,3 +157,6 @@ def test_a_refusal_names_the_value_the_rule_and_the_remedy(kernel):  # noqa: F81
             interface.set(mtu=70_000)
         with pytest.raises(SpecError, match=r"addresses = .fd00::1/64..*disable_ipv6=0"):
             interface.add_address(ipaddress.ip_address("fd00::1"), 64)
+        kernel.space.run("sysctl", "-qw", "net.ipv6.conf.t0.disable_ipv6=0")
+        with pytest.raises(SpecError, match=r"addresses = .ff02::1/64.*\); choose another address$"):
+            interface.add_address(ipaddress.ip_address("ff02::1"), 64)

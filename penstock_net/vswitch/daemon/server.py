@@ -201,9 +201,9 @@ class Daemon:
         """End everything; if one part cannot, the others do, and the last error is raised, in the context of the others."""
         with contextlib.ExitStack() as parts:  # the last first
             parts.callback(self._say_ended)
-            parts.callback(lambda: ending.close_all(self.devices.values()))
+            parts.callback(lambda: ending.close_all(d for name, d in self.devices.items() if name not in self.switch.numbers))
             parts.callback(self._say_lost, list(self.attached))
-            parts.callback(self.switch.stop)
+            parts.callback(self.switch.stop)  # if it cannot, the ports stay in `numbers`, and workers may use their memory
             parts.callback(lambda: ending.release_all(self.devices.values()))
             parts.callback(self.watcher.close)
             if self.keeper:
@@ -505,7 +505,7 @@ class Daemon:
             with contextlib.suppress(RuntimeError):  # the switch has stopped, and has detached all ports
                 self.switch.call(lambda: self.detached_regions.append(self.switch.detach_name(name)))
             self.detached_regions.clear()
-            if name in self.plugged:
+            if name in self.plugged and name not in self.switch.numbers:  # else a worker may use it yet
                 self.plugged.pop(name).close()
             self.attached.pop(name, None)
         self._notify_status()

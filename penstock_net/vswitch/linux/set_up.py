@@ -143,9 +143,13 @@ class Interface:
 
     def add_address(self, address: Address, length: int) -> None:
         """Give it an address, with the length of its prefix; one that it has stays."""
-        setting = f"net.ipv6.conf.{self.name}.disable_ipv6"
-        remedy = f"allow it (sysctl -w {setting}=0), or remove the address" if address.version == 6 else "choose another address"
-        self._do(NEW_ADDRESS, self._address(address, length), "addresses", f"{address}/{length}", remedy, CREATE | REPLACE)
+        try:
+            self.route.do(NEW_ADDRESS, self._address(address, length), CREATE | REPLACE)
+        except OSError as error:
+            remedy = "choose another address"
+            if error.errno == errno.EACCES and address.version == 6:
+                remedy = f"allow it (sysctl -w net.ipv6.conf.{self.name}.disable_ipv6=0), or remove the address"
+            raise self._refusal(error, "addresses", f"{address}/{length}", remedy) from None
 
     def remove_address(self, address: Address, length: int) -> None:
         """Take an address from it."""

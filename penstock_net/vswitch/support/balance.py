@@ -61,7 +61,7 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
                 found[f"{port}: as they came in"] += count
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
         copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
-        copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"]
+        copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"] + device["copies_waiting_out"]
         spare += device["too_long"]  # of both ways
     if not 0 <= copies <= spare:
         found["as they went out"] = copies
