@@ -135,7 +135,8 @@ def test_one_that_was_too_short_for_ipv6_makes_no_address_of_its_own(kernel):  #
     kernel.space.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.all.disable_ipv6=0")
     with tap(up=False):
         kernel.space.run("ip", "link", "set", "t0", "mtu", "600")
-        devices.set_up("t0", [], 24, 50, mtu=1500)
+        with Interface("t0") as interface:
+            devices.set_up(interface, [], 24, 50, mtu=1500)
         (row,) = json.loads(kernel.space.run("ip", "-json", "address", "show", "dev", "t0"))
         assert (row["mtu"], row["addr_info"]) == (1500, [])
 
