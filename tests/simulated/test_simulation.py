@@ -166,7 +166,7 @@ def test_a_port_is_said_to_be_up_when_its_edge_is_set(monkeypatch):
     """It was said before: what a program sent upon that was lost when HTB was set."""
     done = []
     guard, add = Daemon.guard, Events.add
-    monkeypatch.setattr(Daemon, "guard", lambda daemon, name, device: (guard(daemon, name, device), done.append(("edge", name))))
+    monkeypatch.setattr(Daemon, "guard", lambda daemon, opened: (guard(daemon, opened), done.extend(("edge", n) for n in opened)))
     monkeypatch.setattr(
         Events, "add", lambda events, what, name, *more: (add(events, what, name, *more), done.append((what, name)))
     )

@@ -1,6 +1,7 @@
 """A switch in its own process: applications attach, exchange frames, die and break the protocol; the commands of the CLI."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -23,6 +24,9 @@ from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.config import validate_spec
 from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support.threads import Crew
 
 
 @pytest.fixture(scope="module")
@@ -331,3 +335,55 @@ def test_the_switch_ends_even_if_a_part_of_its_end_fails(tmp_path, monkeypatch):
         thread.join(60)
     assert errors == ["an edge"] and daemon.ended.is_set()
     until(lambda: set(threading.enumerate()) <= before, "its threads have ended")
+
+
+def test_devices_stay_open_while_a_worker_may_use_their_memory(tmp_path, monkeypatch):
+    """A worker that had not ended went on with memory and descriptors that were somebody else's by then."""
+    errors = []
+
+    def serve():
+        try:
+            daemon.serve(daemon.over.set)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def fails(crew):
+        raise RuntimeError("a worker goes on")
+
+    monkeypatch.setattr(Crew, "stop", fails)
+    overlay = {"name": "a", "addresses": [A], "kind": "udp", "local": "127.0.0.1:0", "peer": "127.0.0.1:9"}
+    daemon = Daemon({"port": [overlay]}, str(tmp_path / "s.sock"))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        thread.join(60)
+        assert errors == ["a worker goes on"] and daemon.ended.is_set()
+        assert not daemon.devices["a"].port.closed
+    finally:
+        monkeypatch.undo()
+        daemon.switch.stop()
+        ending.close_all(daemon.devices.values())
+
+
+class Stuck:
+    """A worker's thread that is waited for in vain."""
+
+    def __init__(self, thread):
+        self.thread = thread
+
+    def join(self, timeout):
+        self.thread.join()
+
+    def is_alive(self):
+        return True
+
+
+def test_a_worker_that_does_not_end_is_reported():
+    """Its ports were removed, and it went on with them."""
+    with contextlib.closing(Switch()) as switch:
+        switch.attach("a", Region.create(), [A])
+        switch.start()
+        switch.crew.threads[0] = Stuck(switch.crew.threads[0])
+        with pytest.raises(RuntimeError, match="a worker has not ended"):
+            switch.stop()
+        assert "a" in switch.numbers

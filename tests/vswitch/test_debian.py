@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.daemon import doctor
+from penstock_net.vswitch.world import shutil as found
+
 ROOT = Path(__file__).parents[2]
 RULES = (ROOT / "packaging/debian/rules").read_text()
 BUNDLED = re.search(r"^IMPORTED := (.*)$", RULES, re.M)[1].split()
@@ -111,3 +116,15 @@ def test_what_the_package_has_not(tmp_path):
         done = run_without(*words)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
         assert "is not installed" in done.stderr and "penstock-net" in done.stderr
+
+
+def test_the_switch_runs_no_program_of_iproute2(package, monkeypatch):
+    """Without it, AF_XDP was said not to be permitted, and the namespaces in which the doctor tries things neither."""
+    _, control, _ = package
+    assert "iproute2" not in re.search(r"^Depends: .*$", (control / "control").read_text(), re.M)[0]
+    before = {name: doctor.ability(name).permitted for name in ("namespaces", "xdp")}
+    monkeypatch.setattr(found, "which", lambda name: None)
+    assert {name: doctor.ability(name).permitted for name in before} == before
+    if before["namespaces"]:
+        with pytest.raises(PenstockError, match="ip is not installed"), Namespace("a") as a, a.tap("10.5.0.1/24"):
+            pass

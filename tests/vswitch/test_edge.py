@@ -742,6 +742,7 @@ class Quiet:
     is_pressed, error = False, None
 
     def __init__(self):
+        self.serial = 0
         self.table = SimpleNamespace(alarm=os.eventfd(0))
 
     def look_due(self, _):

@@ -1,7 +1,9 @@
 """What the kernel reports of interfaces, what wakes the switch and what does not; the law that all frames are accounted for."""
 
+import errno
 import random
 import select
+import socket
 import struct
 
 import pytest
@@ -13,7 +15,7 @@ from test_lab import FORBIDDEN
 from test_switch import switch_of
 
 from penstock_net.vswitch.attach.lab import Namespace
-from penstock_net.vswitch.linux import monitor, netns
+from penstock_net.vswitch.linux import monitor, netlink, netns
 from penstock_net.vswitch.linux.htb import FiveTuple, Htb
 from penstock_net.vswitch.linux.monitor import Change, Link, Monitor
 from penstock_net.vswitch.support.balance import balance, unaccounted
@@ -139,7 +141,7 @@ def test_every_frame_of_a_switch_is_accounted_for():
 DEVICE = {
     **dict.fromkeys(("malformed", "not_carried", "wrong_vlan", "wrong_vlan_out", "answered"), 0),
     **dict.fromkeys(("station_spoofed", "same_port", "to_unknown"), 0),
-    **dict.fromkeys(("flooded", "errors_out", "waiting_out", "too_long", "cut_frames"), 0),
+    **dict.fromkeys(("flooded", "errors_out", "waiting_out", "copies_waiting_out", "too_long", "cut_frames"), 0),
     **{"kind": "tap", "frames_in": 7, "taken_in": 5, "of_the_link": 2, "taken_out": 5, "frames_out": 3},
     **{"evicted_out": 1, "queued_when_gone": 0, "device_gone": 1},
 }
@@ -166,3 +168,22 @@ def test_a_frame_that_vanishes_is_found(key, place):
     if key in ROW:
         row[key] += 1
     assert place in unaccounted([row, other])
+
+
+@pytest.mark.parametrize(("flags", "said"), [(0, "Device or resource busy"), (netlink.HAS_REASON, "later")])
+def test_a_list_that_the_kernel_breaks_off_is_an_error(monkeypatch, flags, said):
+    """Its last message says so; what had come before was taken for all that there is."""
+
+    def message(kind, content, flags=0):
+        return struct.pack("=IHHII", 16 + len(content), kind, flags, 1, 0) + content
+
+    why = netlink.attribute(netlink.REASON, b"later\0")
+    end = message(netlink.DONE, struct.pack("=i", -errno.EBUSY) + why, flags)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, netlink.Netlink() as route:
+        monkeypatch.setattr(route, "socket", ours)
+        theirs.send(message(netlink.NEW_LINK, netlink.link(1)) + end)
+        with pytest.raises(OSError, match=said) as error:
+            route.ask(netlink.GET_LINK, netlink.link(0), netlink.DUMP)
+        assert error.value.errno == errno.EBUSY
+        monkeypatch.undo()

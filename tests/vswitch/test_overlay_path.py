@@ -71,6 +71,23 @@ def test_a_configured_mtu_bounds_the_path():
             open_port("udp", local="127.0.0.1:0", peer="127.0.0.1:9", fragments=False, mtu=wrong)
 
 
+def test_messages_of_the_protocol_that_are_refused_are_no_lost_frames():
+    """They were counted as such: of a switch whose peer cannot be reached, more and more, while nothing was sent."""
+    with open_port("udp", local="127.0.0.1:0", peer="255.255.255.255:9") as port:  # which takes an option of the socket
+        switch, device = Switch(), Device(port, window=1 << 20)
+        attach_device(switch, "other", device, [])
+        for i in range(20):
+            switch.turn_at(10**12 + 10**9 * i)
+        row = row_of(switch)
+        assert row["messages_lost"] >= 10 and not any(counted(switch.ports()[0]).values())
+        assert port.send(bytes(200)) and port.flush() and row_of(switch)["errors_out"] == 1
+        device.driver.suspend(switch)
+        for i in range(20, 40):
+            switch.turn_at(10**12 + 10**9 * i)
+        assert row_of(switch)["device_gone"] == 0, "nor while its interface is away"
+        switch.close()
+
+
 class Crossing:
     """Two switches with an application each, and between them a network that drops, without a word, what is too long for it."""
 

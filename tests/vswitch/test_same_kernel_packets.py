@@ -3,9 +3,14 @@
 import contextlib
 
 import pytest
+from test_learning import arp
 from test_same_kernel import FRAME, QUEUE, delete, kernel, packets, set_up, tap  # noqa: F401
 
-from penstock_net.vswitch.attach.open import kinds, open_port
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import kinds, open_link, open_port
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.support.balance import balance
 
 pytestmark = pytest.mark.usefixtures("kernel")
 TAG = b"\x81\x00\x20\x07"  # priority 1, VLAN 7
@@ -126,3 +131,22 @@ def test_a_full_queue_of_the_interface(bypass):
 
 
 WHEN_FULL = {True: (QUEUE, True), False: (QUEUE + 20, False)}
+
+
+def test_answers_and_copies_that_wait_are_no_frames_of_a_port():
+    """The balance of a switch took them for frames that are parked, and those that came out were less by as many."""
+    mine, other = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
+    with ends(batch=8) as (near, _), contextlib.closing(Switch()) as switch:
+        far, link = open_link(rate="8Tbps", delay=0, headers=False)
+        with far, link:
+            attach_device(switch, "near", Device(near, mac=mine, broadcast=True), ["10.0.0.1"])
+            attach_device(switch, "far", Device(link, mac=other, broadcast=True), ["10.0.0.2"])
+            set_up("t0", False)
+            near.put_back([arp(1, "10.0.0.1", "10.0.0.2", mine)])
+            assert far.send(b"\xff" * 6 + other + b"\x88\xb5" + bytes(46))
+            for i in range(20):
+                switch.turn_at(10**9 + 1000 * i)
+            row = switch.ports()[0]["device"]
+            assert (row["answered"], row["waiting_out"], row["copies_waiting_out"]) == (1, 0, 2)
+            found = balance(switch)
+            assert (found["parked"], found["out"], found["unaccounted"]) == (0, 0, {})

@@ -135,7 +135,8 @@ def test_one_that_was_too_short_for_ipv6_makes_no_address_of_its_own(kernel):  #
     kernel.space.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.all.disable_ipv6=0")
     with tap(up=False):
         kernel.space.run("ip", "link", "set", "t0", "mtu", "600")
-        devices.set_up("t0", [], 24, 50, mtu=1500)
+        with Interface("t0") as interface:
+            devices.set_up(interface, [], 24, 50, mtu=1500)
         (row,) = json.loads(kernel.space.run("ip", "-json", "address", "show", "dev", "t0"))
         assert (row["mtu"], row["addr_info"]) == (1500, [])
 
@@ -157,3 +158,6 @@ def test_a_refusal_names_the_value_the_rule_and_the_remedy(kernel):  # noqa: F81
             interface.set(mtu=70_000)
         with pytest.raises(SpecError, match=r"addresses = .fd00::1/64..*disable_ipv6=0"):
             interface.add_address(ipaddress.ip_address("fd00::1"), 64)
+        kernel.space.run("sysctl", "-qw", "net.ipv6.conf.t0.disable_ipv6=0")
+        with pytest.raises(SpecError, match=r"addresses = .ff02::1/64.*\); choose another address$"):
+            interface.add_address(ipaddress.ip_address("ff02::1"), 64)

@@ -34,7 +34,9 @@ def left():
 
 @pytest.fixture
 def senders(left):
-    with contextlib.closing(Allowance()) as table, contextlib.closing(Senders("tap0", left, table)) as senders:
+    with left.enter():
+        index = socket.if_nametoindex("tap0")
+    with contextlib.closing(Allowance()) as table, contextlib.closing(Senders(index, left, table)) as senders:
         yield senders
 
 

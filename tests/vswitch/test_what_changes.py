@@ -438,6 +438,11 @@ def _(bed):
 def _(bed):
     ip("-n", bed.left, "address", "del", f"{LOCAL}/24", "dev", "u0")
     is_seen(bed, "wire", "down", f"no interface has the address {LOCAL}")
+    port = bed.daemon.devices["wire"].port
+    before = bed.daemon.switch.call(lambda: port.counters)
+    until(lambda: bed.daemon.switch.call(lambda: port.counters["messages_lost"]) > before["messages_lost"])
+    assert bed.daemon.switch.call(lambda: port.counters["errors_out"]) == before["errors_out"], "a message is no frame"
+    assert bed.daemon.switch.call(lambda: port.send(bytes(200)) and port.flush())  # as if the other end were there
     until(lambda: lost(bed).get(("wire", "errors_out"), 0) > bed.lost_before.get(("wire", "errors_out"), 0))
     bed.found.append("errors_out")
     ip("-n", bed.left, "address", "add", f"{LOCAL}/24", "dev", "u0")

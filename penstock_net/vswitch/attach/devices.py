@@ -77,30 +77,33 @@ class Plan(NamedTuple):
     def is_persistent(self) -> bool:
         return bool(self.options.get("persistent"))
 
-    def open(self, namespace: netns.NetNs | None, addresses: list[str]) -> tuple[PortHandle, bytes | str | None, Found | None]:
-        """The port, its Ethernet address ("learn": those of its senders), and the interface that stays and was there before."""
-        with contextlib.ExitStack() as on_failure:
-            with netns.enter(namespace):
-                before = find(str(self.interface)) if self.is_persistent else None
-                port = on_failure.enter_context(open_port(self.kind, **self.options))
+    def open(self, namespace: netns.NetNs | None, addresses: list[str]) -> "Opened":
+        """Open it, and set it up if it is a TAP."""
+        with contextlib.ExitStack() as on_failure, netns.enter(namespace):
+            before, interface = find(str(self.interface)) if self.is_persistent else None, None
+            port = on_failure.enter_context(open_port(self.kind, **self.options))
             if self.is_persistent and before is None:
                 on_failure.callback(make_temporary, port.fd)
             if self.kind == "tap":
+                interface = on_failure.enter_context(Interface(self.options["name"]))
                 if before is None and self.queue_frames == QUEUE_FRAMES:
-                    Htb(self.options["name"], namespace).prepare()
-                self.set_up(namespace, addresses)
+                    Htb(interface.name, interface=interface).prepare()
+                self._set_up(interface, addresses)
             on_failure.pop_all()
-        if self.kind == "tap":
-            return port, mac_of(port.fd), before
+        if interface:
+            return Opened(port, mac_of(port.fd), before, interface)
         if self.kind == "vhost-user":
-            return port, ethernet_address(addresses) or "learn", None
-        return port, "learn" if self.kind in ("packet", "xdp") else None, None
+            return Opened(port, ethernet_address(addresses) or "learn")
+        return Opened(port, "learn" if self.kind in ("packet", "xdp") else None)
 
     def set_up(self, namespace: netns.NetNs | None, addresses: list[str]) -> None:
         """Bring the TAP up, with what belongs to it."""
-        name, own = self.options["name"], addresses if self.prefix else []
-        with netns.enter(namespace):
-            set_up(name, own, self.prefix, self.queue_frames, mtu=self.mtu, routes=self.routes, link_local=self.link_local)
+        with netns.enter(namespace), Interface(self.options["name"]) as interface:
+            self._set_up(interface, addresses)
+
+    def _set_up(self, interface: Interface, addresses: list[str]) -> None:
+        own, frames = addresses if self.prefix else [], self.queue_frames
+        set_up(interface, own, self.prefix, frames, mtu=self.mtu, routes=self.routes, link_local=self.link_local)
 
     def readdress(self, namespace: netns.NetNs | None, before: Iterable[str], after: list[str]) -> None:
         """Have the TAP have the addresses `after` instead of `before`; others that it has are somebody else's."""
@@ -112,6 +115,15 @@ class Plan(NamedTuple):
                     with contextlib.suppress(PenstockError):  # somebody has removed it
                         interface.remove_address(address, _length(address, self.prefix))
                 _address(interface, after, self.prefix, self.routes)
+
+
+class Opened(NamedTuple):
+    """What a device is opened as."""
+
+    port: PortHandle
+    mac: bytes | str | None  # its Ethernet address; "learn": those of its senders
+    before: Found | None = None  # its interface, if that stays and was there before
+    interface: Interface | None = None  # of a TAP, by the socket by which the kernel is asked about it as long as it is open
 
 
 class Device:
@@ -144,6 +156,7 @@ class Device:
         self.dropped_before = 0  # frames that the kernel had dropped when they began to count
         self.driver: Any = None  # set when it is attached to a switch
         self.before: Found | None = None  # its interface, if that stays and was there before
+        self.interface: Interface | None = None  # of a TAP, until it is moved
 
     @property
     def shape(self) -> dict[str, int]:
@@ -164,12 +177,13 @@ class Device:
             return []
         return [self.mac.hex(":"), link_local(self.mac)]
 
-    def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
-        """Start an Edge, which keeps the kernel from losing frames at a TAP, in both directions, until `release`."""
+    def open_edge(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> Edge:
+        """An Edge, which keeps the kernel from losing frames at a TAP, in both directions, from its start until `release`."""
         edge = self._edge(read_flows, settings)
         edge.open()
-        self._begin(edge.start())
-        self.count_losses()
+        self._begin(edge)
+        self.count_losses_from(edge.rates.htb.lost_before)
+        return edge
 
     def guard_on(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
         """Have an Edge that goes on with another process's: it does nothing until its `take` and `start`."""
@@ -179,7 +193,8 @@ class Device:
         self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any], goes_on: bool = False
     ) -> Edge:
         limits = {"goal": settings["th_goal"] // 2, "over": settings["th_over"]}
-        return Edge(self.port.name, self.namespace, read_flows, table=self.table, goes_on=goes_on, **limits)
+        own = self.interface
+        return Edge(self.port.name, self.namespace, read_flows, table=self.table, goes_on=goes_on, interface=own, **limits)
 
     def _begin(self, edge: Edge) -> None:
         self.edge = edge
@@ -189,13 +204,31 @@ class Device:
 
     def count_losses(self) -> None:
         """Count losses from now on. During set-up the kernel may drop its own frames (IPv6 announcements), which do not count."""
-        self.count_losses_from(dropped_at(self.port.name, self.namespace))
+        self.count_losses_from(self.interface.dropped() if self.interface else dropped_at(self.port.name, self.namespace))
 
     def count_losses_from(self, before: int) -> None:
         """Count losses beyond these, of the interface."""
-        fd, namespace = self.port.fd, self.namespace
+        fd, namespace, interface = self.port.fd, self.namespace, self.interface
         self.dropped_before = before
-        self.port.losses = lambda: dropped_at(name_of(fd), namespace) - before
+        if interface:
+            self.port.losses = lambda: interface.dropped() - before
+        else:
+            self.port.losses = lambda: dropped_at(name_of(fd), namespace) - before
+
+    def take(self, opened: Opened) -> None:
+        """Be what was opened anew."""
+        self.port, self.mac, self.before, self.interface = opened
+
+    def find_interface(self) -> None:
+        """Open the socket about its interface, if that is where it should be."""
+        with contextlib.suppress(OSError, PenstockError), netns.enter(self.namespace):
+            self.interface = Interface(name_of(self.port.fd))
+
+    def leave_interface(self) -> None:
+        """Close the socket about its interface, which would keep its namespace, too; whoever asks the kernel later opens one."""
+        if self.interface:
+            self.interface.close()
+            self.interface = None
 
     def make_temporary(self) -> None:
         """Have the interface of a TAP vanish when it is closed, but for one that was there before."""
@@ -234,6 +267,7 @@ class Device:
             self.table.close()
             self.table = None
         self.port.close()
+        self.leave_interface()
         if self.namespace:
             self.namespace.close()
 
@@ -390,15 +424,16 @@ def open_device(table: Mapping[str, Any], addresses: list[str], where: str = "po
     with contextlib.ExitStack() as on_failure:
         if namespace:
             on_failure.callback(namespace.close)
-        port, mac, before = plan.open(namespace, addresses)
-        on_failure.callback(port.close)
-        device = planned(table, port, namespace, mac, where)
-        device.before = before
+        opened = plan.open(namespace, addresses)
+        on_failure.callback(opened.port.close)
+        device = planned(table, opened.port, namespace, opened.mac, where)
+        device.take(opened)
+        on_failure.callback(device.leave_interface)
         if plan.kind == "tap":
             device.count_losses()
             device.table = Allowance() if table.get("edge", True) else None
         elif plan.kind == "udp":
-            device.window = window_of(port.fd)
+            device.window = window_of(opened.port.fd)
         on_failure.pop_all()
     return device
 
@@ -448,7 +483,7 @@ def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def set_up(
-    name: str,
+    interface: Interface,
     addresses: list[str],
     prefix: int,
     queue_frames: int,
@@ -462,15 +497,14 @@ def set_up(
     By itself the kernel keeps some hundred packets meanwhile, and a program that starts at full speed would lose the others.
     `link_local` adds an EUI-64 link-local address.  Other settings of a persistent TAP are kept; `mtu` 0 keeps the MTU.
     """
-    with Interface(name) as interface:
-        interface.set(mtu=mtu)  # first: below 1280 there is no IPv6, and what is said of it is not kept
-        if link_local:
-            interface.set_address_mode(EUI64)
-        elif not any(a.version == 6 for a in ip_addresses(addresses)):
-            interface.set_address_mode(NO_ADDRESS)
-        interface.set(queue_frames=queue_frames, segments_bytes=SEGMENTS_BYTES, up=True)
-        _address(interface, addresses, prefix, routes)
-        interface.keep_unresolved(UNRESOLVED_BYTES)
+    interface.set(mtu=mtu)  # first: below 1280 there is no IPv6, and what is said of it is not kept
+    if link_local:
+        interface.set_address_mode(EUI64)
+    elif not any(a.version == 6 for a in ip_addresses(addresses)):
+        interface.set_address_mode(NO_ADDRESS)
+    interface.set(queue_frames=queue_frames, segments_bytes=SEGMENTS_BYTES, up=True)
+    _address(interface, addresses, prefix, routes)
+    interface.keep_unresolved(UNRESOLVED_BYTES)
 
 
 def _address(interface: Interface, addresses: Iterable[str], prefix: int, routes: Iterable[str]) -> None:

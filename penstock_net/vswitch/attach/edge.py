@@ -10,8 +10,9 @@ alarm, or an edge has something to do at a time.
 
 import contextlib
 import heapq
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock_net.errors import SpecError
@@ -21,14 +22,16 @@ from penstock_net.vswitch.attach.ingress_rates import FlowRates, Rows
 from penstock_net.vswitch.attach.senders import Senders
 from penstock_net.vswitch.attach.socket_watch import SocketProbe
 from penstock_net.vswitch.linux.htb import UNLIMITED
-from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.linux.netns import NetNs, enter
 from penstock_net.vswitch.linux.scheduling import hasten_thread
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.world import os, select, threading, time
 
 LEAST_STEP_S = 0.002  # between two updates of rates
 SETTLING_S = 0.005  # after a flow got a class, whose rate was known for a few frames only; or the device was first seen busy
 LOOKS, STEPS = 0.06, 0.03  # shares of a processor: when all are busy, those who read the sockets need the rest
 NEVER = float("inf")
+SERIALS = itertools.count(1)
 
 
 class Rest:
@@ -60,6 +63,14 @@ class Dues:
     def __init__(self) -> None:
         self.at: dict[int, float] = {}  # time.monotonic(), by the descriptor of the alarm
         self.heap: list[tuple[float, int]] = []  # also times that are not an edge's any longer
+        self.serials: dict[int, int] = {}  # of the edges
+
+    def follow(self, edges: Mapping[int, "Edge"]) -> list[int]:
+        """Deal with these edges and no others from now on; those that were begun since, each of which is to be set."""
+        before, self.serials = self.serials, {fd: edge.serial for fd, edge in edges.items()}
+        for fd in before.keys() - self.serials.keys():
+            self.at.pop(fd, None)
+        return [fd for fd, serial in self.serials.items() if before.get(fd) != serial]
 
     def set(self, fd: int, at: float) -> None:
         """An edge is due at a time, and no more at the one that it had before."""
@@ -104,22 +115,24 @@ class Edge:
         table: Allowance | None = None,
         period: str | int = "50ms",
         goes_on: bool = False,
+        interface: Interface | None = None,
         **limits: Any,
     ) -> None:
-        """goes_on: with the limits of another process, see `take`."""
+        """goes_on: with the limits of another process, see `take`; interface: the device, which stays open for as long."""
         self.read_flows = read_flows
         self.period = parse_time(period, "period") / 1e12
         if self.period <= 0:
             raise SpecError(f"period = {period}: must be above 0")
-        self.sockets = SocketProbe(namespace, table, goes_on)
-        self.table = self.sockets.table
-        try:
-            self.rates = FlowRates(device, namespace, **limits)
-            self.senders = self.rates.senders = Senders(device, namespace, self.table)
-        except BaseException:
-            self.sockets.close()
-            raise
+        with enter(namespace), contextlib.ExitStack() as on_failure:
+            self.sockets = SocketProbe(None, table, goes_on)
+            on_failure.callback(self.sockets.close)
+            self.table = self.sockets.table
+            self.rates = FlowRates(device, interface=interface, **limits)
+            on_failure.callback(self.rates.htb.close)
+            self.senders = self.rates.senders = Senders(self.rates.htb.index, None, self.table)
+            on_failure.pop_all()
         self.takes, self.press, self.wake_worker_by = self.sockets.takes, self.sockets.rooms.press, self.sockets.rooms.wake
+        self.serial = 0  # another one whenever it is begun
         self.look_at = self.step_at = self.stepped_at = NEVER  # time.monotonic(); the last: of the last step
         self.pressed = self.busy_since = 0  # as last seen in the table
         self.steps = self.wakes = 0
@@ -137,11 +150,14 @@ class Edge:
         self.rates.__enter__()
 
     def start(self) -> "Edge":
-        """Open it and have the threads of the edges serve it."""
-        now = time.monotonic()
-        self.look_at, self.stepped_at, self.resting = now, now - LEAST_STEP_S, False
-        THREADS.add(self)
+        """Have the threads of the edges serve it."""
+        start_all([self])
         return self
+
+    def begin(self) -> None:
+        """Look, once it is served."""
+        now = time.monotonic()
+        self.look_at, self.stepped_at, self.resting, self.serial = now, now - LEAST_STEP_S, False, next(SERIALS)
 
     # ---- Handing it over to another process ----
 
@@ -170,7 +186,7 @@ class Edge:
         """Close it, and leave all limits as they are."""
         self.sockets.diag.close()
         self.senders.close()
-        self.rates.htb.route.close()
+        self.rates.htb.close()
 
     def __exit__(self, *error: object) -> None:
         THREADS.remove(self)
@@ -303,7 +319,8 @@ class EdgeThreads:
         self.stirred = threading.Event()  # a step may be due earlier than before
         self.pressed: deque[int] = deque()  # edges for whose flows it may be
 
-    def add(self, edge: Edge) -> None:
+    def add(self, *edges: Edge) -> None:
+        """Serve edges: each change costs as much as there are, so that many are added at once."""
         with self.lock:
             if self.epoll is None:
                 self.epoll, self.changed = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -312,8 +329,9 @@ class EdgeThreads:
                 looks, steps = (self.epoll, self.changed, self.stirred), (self.epoll, self.stirred)
                 threading.Thread(target=self._look, args=looks, name="edge", daemon=True).start()
                 threading.Thread(target=self._step, args=steps, name="edge rates", daemon=True).start()
-            self.edges = {**self.edges, edge.table.alarm: edge}
-            self.epoll.register(edge.table.alarm, select.EPOLLIN)
+            self.edges = {**self.edges, **{edge.table.alarm: edge for edge in edges}}
+            for edge in edges:
+                self.epoll.register(edge.table.alarm, select.EPOLLIN)
             os.eventfd_write(self.changed, 1)
             self.stirred.set()
 
@@ -354,9 +372,9 @@ class EdgeThreads:
             if edges is None:
                 break
             if edges is not known:
-                dues, known = Dues(), edges
-                for fd, edge in edges.items():
-                    dues.set(fd, edge.look_due(looks))
+                known = edges
+                for fd in dues.follow(edges):
+                    dues.set(fd, edges[fd].look_due(looks))
             now = time.monotonic()
             looks.begin(now)
             for fd in ready.union(dues.take(now) if looks.over else ()) & edges.keys():
@@ -384,9 +402,9 @@ class EdgeThreads:
             if edges is None:
                 break
             if edges is not known:
-                dues, known = Dues(), edges
-                for fd, edge in edges.items():
-                    dues.set(fd, edge.step_due(steps))
+                known = edges
+                for fd in dues.follow(edges):
+                    dues.set(fd, edges[fd].step_due(steps))
             while self.pressed:
                 if (fd := self.pressed.popleft()) in edges:
                     dues.set(fd, edges[fd].step_due(steps))
@@ -406,3 +424,11 @@ class EdgeThreads:
 
 
 THREADS = EdgeThreads()
+
+
+def start_all(edges: Sequence[Edge]) -> None:
+    """Have the threads of the edges serve these."""
+    for edge in edges:
+        edge.begin()
+    if edges:
+        THREADS.add(*edges)

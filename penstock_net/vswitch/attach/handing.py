@@ -96,6 +96,7 @@ def take(table: Mapping[str, Any] | None, found: Mapping[str, Any], fds: list[in
         os.close(memory)
         os.close(alarm)
     if table and port.kind == "tap" and not port.closed:
+        device.find_interface()
         device.count_losses_from(found["dropped_before"])
     return device
 

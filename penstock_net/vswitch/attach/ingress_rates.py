@@ -17,6 +17,7 @@ from penstock_net.vswitch.attach.senders import Sender, Senders
 from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, REST, UNLIMITED, FiveTuple, Htb
 from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.world import socket, time
 
 GROWTH = 1.25  # of a limit that is not needed any longer, per step
@@ -89,12 +90,13 @@ class FlowRates:
         classes: int = 256,
         rest: int = 10,
         queue_frames: int = QUEUE_FRAMES,
+        interface: Interface | None = None,
     ) -> None:
         self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
         if self.goal >= self.over:
             raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
         self.most, self.rest = whole(classes, "classes", 1, 1024), whole(rest, "rest", 1, 10**6)
-        self.htb = Htb(device, namespace, queue_frames)
+        self.htb = Htb(device, namespace, queue_frames, interface)
         self.senders: Senders | None = None
         self.held: dict[FiveTuple, Held] = {}
         self.pauses: dict[FiveTuple, int] = {}

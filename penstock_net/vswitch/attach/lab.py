@@ -18,6 +18,7 @@ from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.linux.netns import CLONE_NEWNET, NetNs, check, current_fd, libc
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib, shutil, socket, subprocess, threading, time
 
@@ -45,7 +46,8 @@ class Namespace(NetNs):
         if problem:
             raise problem[0]
         try:
-            self.run("ip", "link", "set", "lo", "up")
+            with self.enter(), Interface("lo") as loopback:
+                loopback.set(up=True)
         except BaseException:
             self.close()
             raise

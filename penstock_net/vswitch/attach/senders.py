@@ -14,7 +14,7 @@ from typing import NamedTuple
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.linux.htb import FiveTuple
 from penstock_net.vswitch.linux.netlink import SOCK_DIAG, Netlink, attributes
-from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.world import socket
 
 SOCK_DIAG_BY_FAMILY, SKMEMINFO, ANY_STATE, ANY_COOKIE = 20, 7, 0xFFFFFFFF, b"\xff" * 8
@@ -39,10 +39,9 @@ class Found(NamedTuple):
 class Senders:
     """The UDP sockets of a namespace that send by one interface, whose worker notes in the `table` who has several peers."""
 
-    def __init__(self, device: str, namespace: NetNs | None, table: Allowance) -> None:
-        self.table = table
-        with enter(namespace):
-            self.index = socket.if_nametoindex(device)
+    def __init__(self, index: int, namespace: NetNs | None, table: Allowance) -> None:
+        """index: of the interface."""
+        self.index, self.table = index, table
         self.diag = Netlink(SOCK_DIAG, namespace)
 
     def close(self) -> None:

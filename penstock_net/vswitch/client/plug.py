@@ -11,6 +11,7 @@ from penstock_net.vswitch.daemon import places, protocol
 from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, UP, difference, passes_nothing
 from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.monitor import Monitor
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.world import os, select, socket, threading
 
 REPORT_S = 1.0  # between two reports of losses to the switch
@@ -50,10 +51,11 @@ class Plug:
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
             queue_frames = devices.QUEUE_FRAMES if guard else devices.FRAMES_WITHOUT_EDGE
-            devices.set_up(tap, self.addresses if prefix else [], prefix, queue_frames)
+            with Interface(tap) as interface:
+                devices.set_up(interface, self.addresses if prefix else [], prefix, queue_frames)
             self.device.count_losses()
             if guard:
-                self.device.guard(self._flows, self._show("settings"))
+                self.device.open_edge(self._flows, self._show("settings")).start()
             self.wanted = self.addresses if prefix else []
             with netns.enter(self.device.namespace):
                 self.monitor, self.index = Monitor(), socket.if_nametoindex(tap)

@@ -6,12 +6,13 @@ and says where everything is (`stop`), and the other goes on from there (`resume
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock_net.errors import PenstockError
-from penstock_net.vswitch.attach import devices, handing
+from penstock_net.vswitch.attach import devices, edge, handing
 from penstock_net.vswitch.attach.handing import Descriptors
 from penstock_net.vswitch.daemon import operations
 from penstock_net.vswitch.dataplane.driver import install_device, prepare_device, sizes
@@ -123,7 +124,7 @@ def _install(daemon: "Daemon", name: str, row: Mapping[str, Any], fds: list[int]
     (daemon.plugged if plugged else daemon.devices)[name] = device
     if row["is_guarded"]:
         with contextlib.suppress(OSError, PenstockError):  # its interface has another name: the keeper says so
-            daemon.guard_on(name, device)
+            device.guard_on(partial(daemon.switch.held_flows, name), daemon.switch.settings)
     if plugged and row["lost"] is not None:
         operations.count_reported(device, row["lost"])
 
@@ -139,9 +140,8 @@ def resume(daemon: "Daemon", found: Mapping[str, Any], blocks: Mapping[str, np.n
 
 def begin(daemon: "Daemon", found: Mapping[str, Any], fds: list[int]) -> None:
     """Start what acts by itself: edges, the keeper, and a thread for each application."""
+    edge.start_all([device.edge for device in daemon.devices.values() if device.edge])
     for device in daemon.devices.values():
-        if device.edge:
-            device.edge.start()
         if device.port.front:
             device.port.front.start()
     assert daemon.keeper is not None

@@ -343,6 +343,7 @@ class Keeper:
             final, before = kept.final, device.dropped_before
             device.port.losses = lambda: final - before
         device.port.close()
+        device.leave_interface()
         self._renumber(kept, 0)
         kept.final = None
 
@@ -377,10 +378,9 @@ class Keeper:
             monitor = self._monitor(kept)
             if kept.removed and not forced and plan.kind == "tap" and monitor and monitor.named(str(plan.interface)) is None:
                 return f"{kept.there} was deleted; `reload` makes it again"
-            port, mac, device.before = plan.open(device.namespace, addresses)
+            device.take(plan.open(device.namespace, addresses))
         except (OSError, PenstockError) as error:
             return str(error)
-        device.port, device.mac = port, mac
         self._settle(kept)
         if plan.kind == "tap":
             device.count_losses()
@@ -391,6 +391,8 @@ class Keeper:
     def _take_back(self, kept: Kept) -> None:
         """Go on with an interface that was moved back: the kernel has removed all that it had."""
         kept.moved = False
+        kept.device.leave_interface()  # it may have another number
+        kept.device.count_losses_from(kept.device.dropped_before)
         self._set_up(kept)
         self._settle(kept)
         self._begin_edge(kept)
@@ -545,7 +547,7 @@ class Keeper:
         kept.edge_after = time.monotonic() + EDGE_AFTER_S
         try:
             device.release(drain=False)
-            self.daemon.guard(kept.name, device)
+            self.daemon.guard({kept.name: device})
         except (OSError, PenstockError) as error:
             return str(error)
         return ""

@@ -138,8 +138,8 @@ def _open(daemon: "Daemon", new: Mapping[str, PortTable], on_failure: contextlib
             device = open_device(name, port)
             on_failure.callback(device.discard)
             prepare_device(daemon.switch, name, device)
-            daemon.guard(name, device)
             opened[name] = device
+    daemon.guard(opened)
     return opened
 
 

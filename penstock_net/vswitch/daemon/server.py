@@ -7,10 +7,11 @@ import collections
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError, SpecError, nearest
-from penstock_net.vswitch.attach import devices, ending
+from penstock_net.vswitch.attach import devices, edge, ending
 from penstock_net.vswitch.daemon import descriptors, metrics, operations, places, ports, protocol, upgrade
 from penstock_net.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_spec
 from penstock_net.vswitch.daemon.events import Events, Watcher
@@ -201,9 +202,9 @@ class Daemon:
         """End everything; if one part cannot, the others do, and the last error is raised, in the context of the others."""
         with contextlib.ExitStack() as parts:  # the last first
             parts.callback(self._say_ended)
-            parts.callback(lambda: ending.close_all(self.devices.values()))
+            parts.callback(lambda: ending.close_all(d for name, d in self.devices.items() if name not in self.switch.numbers))
             parts.callback(self._say_lost, list(self.attached))
-            parts.callback(self.switch.stop)
+            parts.callback(self.switch.stop)  # if it cannot, the ports stay in `numbers`, and workers may use their memory
             parts.callback(lambda: ending.release_all(self.devices.values()))
             parts.callback(self.watcher.close)
             if self.keeper:
@@ -228,8 +229,8 @@ class Daemon:
 
     def _begin(self) -> None:
         """Begin the edges of the devices, and keep them."""
-        for name, device in self.devices.items():
-            self.guard(name, device)  # at the moment when it is set, frames that are sent are lost
+        self.guard(self.devices)  # at the moment when it is set, frames that are sent are lost
+        for name in self.devices:
             self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         if self.keeper:
             self.keeper.add(self.devices)
@@ -239,14 +240,10 @@ class Daemon:
         attached = ", ".join(sorted(self.attached)) or "none"
         notify(*lines, f"STATUS=mode {self.switch.settings['mode']}, {len(self.ports)} ports, attached: {attached}")
 
-    def guard(self, name: str, device: devices.Device) -> None:
-        """Begin the edge of a device, if it shall have one."""
-        if device.table:
-            device.guard(lambda: list(self.switch.held_flows(name)), self.switch.settings)
-
-    def guard_on(self, name: str, device: devices.Device) -> None:
-        """Have an edge of a device that goes on with another process's."""
-        device.guard_on(lambda: list(self.switch.held_flows(name)), self.switch.settings)
+    def guard(self, opened: Mapping[str, devices.Device]) -> None:
+        """Begin the edges of devices, of those that shall have one."""
+        reads = {name: partial(self.switch.held_flows, name) for name, device in opened.items() if device.table}
+        edge.start_all([opened[name].open_edge(read, self.switch.settings) for name, read in reads.items()])
 
     def _open_devices(self) -> None:
         """Open and attach the ports of the specification that are devices."""
@@ -505,7 +502,7 @@ class Daemon:
             with contextlib.suppress(RuntimeError):  # the switch has stopped, and has detached all ports
                 self.switch.call(lambda: self.detached_regions.append(self.switch.detach_name(name)))
             self.detached_regions.clear()
-            if name in self.plugged:
+            if name in self.plugged and name not in self.switch.numbers:  # else a worker may use it yet
                 self.plugged.pop(name).close()
             self.attached.pop(name, None)
         self._notify_status()

@@ -3,7 +3,7 @@ from penstock_net.vswitch.dataplane.flowtable cimport owner_of
 from penstock_net.vswitch.dataplane.prefixes cimport is_zero_ipv4
 from penstock_net.vswitch.dataplane.station_flows cimport port_to
 from penstock_net.vswitch.dataplane.vlan cimport TAG_BYTES, may_meet, vlan_of, with_tag, without_tag
-from penstock_net.vswitch.ports.base cimport complete_copy, port_flush, port_send
+from penstock_net.vswitch.ports.base cimport A_COPY, A_FRAME, complete_copy, port_flush, port_send, set_sends
 
 cdef enum:
     FLOOD_BYTES = 65600     # of a frame, at most

@@ -15,7 +15,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.station_flows import port_to
     from penstock_net.vswitch.dataplane.vlan import TAG_BYTES, may_meet, vlan_of, with_tag, without_tag
     from penstock_net.vswitch.memory.layout import NO_HIGH, ethernet, mapped, memcpy, word_from
-    from penstock_net.vswitch.ports.base import complete_copy, port_flush, port_send
+    from penstock_net.vswitch.ports.base import A_COPY, A_FRAME, complete_copy, port_flush, port_send, set_sends
 
 
 def flood(worker, driver, frame, size, now):
@@ -47,10 +47,12 @@ def is_due(driver, now):
 
 def copy_to(driver, to, frame, size, vlan):
     """Copy a frame to another port, and count it."""
+    set_sends(to.kernel, A_COPY)
     if to.vlans and vlan == to.untagged:
         done = send_untagged(driver, to, frame, size)
     else:
         done = send_copy(driver, to, frame, size)
+    set_sends(to.kernel, A_FRAME)
     if done:
         driver.flooded += 1
     else:

@@ -551,7 +551,7 @@ class PortDriver:
             "kind": self.kernel.kind,
             **self.counters(),
             "why": self.why,
-            "waiting_out": waiting_frames(self.kernel),
+            **waiting_frames(self.kernel),
             "taken_in": driver.put,
             "taken_out": signed_of(load64(returned_at(driver, driver.queues))),
             "of_the_link": driver.of_the_link,

@@ -1,7 +1,7 @@
 from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.flowtable cimport owner_of
 from penstock_net.vswitch.dataplane.vlan cimport TAG_BYTES, driver_at, may_meet, memmove, with_tag
-from penstock_net.vswitch.ports.base cimport port_flush, port_send
+from penstock_net.vswitch.ports.base cimport A_COPY, A_FRAME, port_flush, port_send, set_sends
 
 cdef enum:
     ARP_BYTES = 42

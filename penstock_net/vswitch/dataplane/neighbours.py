@@ -9,7 +9,7 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.state import short_at
     from penstock_net.vswitch.dataplane.vlan import TAG_BYTES, driver_at, may_meet, memmove, with_tag
     from penstock_net.vswitch.memory.layout import ethernet, mapped, memcpy, word_from
-    from penstock_net.vswitch.ports.base import port_flush, port_send
+    from penstock_net.vswitch.ports.base import A_COPY, A_FRAME, port_flush, port_send, set_sends
     from penstock_net.vswitch.ports.segment import internet_sum, put_short
 
 
@@ -80,7 +80,10 @@ def send_reply(driver, length):
         memmove(driver.reply + TAG_BYTES, driver.reply, length)
         with_tag(driver.reply + TAG_BYTES, driver.kernel.header, driver.vlan)
         length += TAG_BYTES
-    if port_send(driver.kernel, driver.reply, length):
+    set_sends(driver.kernel, A_COPY)
+    done = port_send(driver.kernel, driver.reply, length)
+    set_sends(driver.kernel, A_FRAME)
+    if done:
         driver.answered += 1
         port_flush(driver.kernel)
 

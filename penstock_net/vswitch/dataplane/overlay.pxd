@@ -8,8 +8,8 @@ from penstock_net.vswitch.dataplane.session cimport CONTENT_AT, FIRST, FRAME, HE
 from penstock_net.vswitch.dataplane.session cimport session_halve_window, session_due, session_may_send, session_message
 from penstock_net.vswitch.dataplane.session cimport session_seal, session_take, session_unsend, signed_from, start_session
 from penstock_net.vswitch.dataplane.session_view cimport session_row
-from penstock_net.vswitch.ports.base cimport ETHERNET_BYTES, path_of, port_flush, port_learn, port_receive, port_send, received_too_long
-from penstock_net.vswitch.ports.base cimport set_sure
+from penstock_net.vswitch.ports.base cimport A_FRAME, A_MESSAGE, ETHERNET_BYTES, path_of, port_flush, port_learn, port_receive, port_send
+from penstock_net.vswitch.ports.base cimport received_too_long, set_sends, set_sure
 from penstock_net.vswitch.world.calls.table cimport socket_drops
 
 cdef enum:
@@ -63,6 +63,7 @@ cdef inline void begin_session(Driver* driver, int64_t window, bytes secret, byt
     session.search.most = path_of(driver.kernel)
 
 cdef void overlay_turn(Driver* driver, int64_t now) noexcept nogil
+cdef bint send_message(Driver* driver, int64_t length) noexcept nogil
 cdef void follow_path(Driver* driver, int64_t now) noexcept nogil
 cdef int64_t longest_datagram(Driver* driver) noexcept nogil
 cdef void look_at_socket(Driver* driver, int64_t now) noexcept nogil

@@ -62,6 +62,8 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.state import REASONS, byte_at, port_at, signed_of, txq_at, view_of, whole
     from penstock_net.vswitch.memory.layout import load64, memcpy, word_at, word_from
     from penstock_net.vswitch.ports.base import (
+        A_FRAME,
+        A_MESSAGE,
         ETHERNET_BYTES,
         path_of,
         port_flush,
@@ -69,6 +71,7 @@ if not cython.compiled:
         port_receive,
         port_send,
         received_too_long,
+        set_sends,
         set_sure,
     )
     from penstock_net.vswitch.ports.segment import begin_cut, begin_join, finish_join, joined, next_segment
@@ -95,8 +98,7 @@ def overlay_turn(driver, now):
         length = session_message(session, overlay.outgoing, now)
         if length == 0:
             break
-        if not port_send(driver.kernel, overlay.outgoing, length):
-            overlay.no_room += 1
+        if not send_message(driver, length):
             kind = byte_at(overlay.outgoing, 3) & 0x7F
             if kind == HELLO:
                 session.hello_at = now + RETRY_NS
@@ -107,6 +109,16 @@ def overlay_turn(driver, now):
     if sent:
         port_flush(driver.kernel)
     driver.next_due = min(driver.next_due, max(session_due(session), now + 1))
+
+
+def send_message(driver, length):
+    """Send a message in `outgoing`, which is no frame; False: the device has no room, counted."""
+    set_sends(driver.kernel, A_MESSAGE)
+    done = port_send(driver.kernel, driver.overlay.outgoing, length)
+    set_sends(driver.kernel, A_FRAME)
+    if not done:
+        driver.overlay.no_room += 1
+    return done
 
 
 def follow_path(driver, now):
@@ -331,8 +343,7 @@ def write_pause(driver, key, ns, rate, now):
     put_word(content + 48, word_of(rate))
     length = CONTENT_AT + PAUSE_BYTES
     session_seal(session, overlay.outgoing, PAUSE, length, now)
-    if not port_send(driver.kernel, overlay.outgoing, length):
-        overlay.no_room += 1
+    if not send_message(driver, length):
         session_unsend(session, length, now)
         return False
     port_flush(driver.kernel)

@@ -21,6 +21,7 @@ from penstock_net.vswitch.linux.netlink import (
     outgoing,
 )
 from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.world import os, socket
 
 NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
@@ -85,10 +86,21 @@ class Htb:
     Both replace the qdisc, and the kernel drops packets that are sent at that moment: enter before applications send.
     """
 
-    def __init__(self, device: str, namespace: NetNs | None = None, queue_frames: int = QUEUE_FRAMES) -> None:
+    def __init__(
+        self,
+        device: str,
+        namespace: NetNs | None = None,
+        queue_frames: int = QUEUE_FRAMES,
+        interface: Interface | None = None,
+    ) -> None:
+        """interface: of this device, which stays open for as long; None: it is found, and asked by a socket of its own."""
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
         self.stays = False  # whether its queueing discipline stays: it ends with its interface
         self.replaced = False  # whether that of the interface is another program's by now
+        self.interface = interface
+        if interface:
+            self.index, self.route = interface.index, interface.route
+            return
         with enter(namespace):
             try:
                 self.index = socket.if_nametoindex(device)
@@ -109,7 +121,7 @@ class Htb:
                 self._make()
             self.lost_before = outgoing(self.route, self.index).dropped
         except OSError as e:
-            self.route.close()
+            self.close()
             if e.errno == errno.ENOENT:
                 raise SpecError(
                     f"device {self.device}: this kernel has no HTB", remedy="load sch_htb (CONFIG_NET_SCH_HTB)"
@@ -123,6 +135,11 @@ class Htb:
                 if not (self.stays or self.replaced):
                     self._do(DELETE_QDISC, HANDLE, ROOT)
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close its own socket; nothing is changed."""
+        if not self.interface:
             self.route.close()
 
     def prepare(self) -> None:
@@ -130,7 +147,7 @@ class Htb:
 
         So no packet is lost, the kernel makes no queue of its own for it, and nobody waits for all processors to leave that one.
         """
-        with contextlib.closing(self.route), contextlib.suppress(OSError):
+        with contextlib.closing(self), contextlib.suppress(OSError):
             lengthen_queue(self.route, self.index, self.queue_frames)
             self._make()
 

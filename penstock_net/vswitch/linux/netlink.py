@@ -51,17 +51,12 @@ class Netlink:
         while True:
             answer, at = self.socket.recv(1 << 17), 0
             while at + 16 <= len(answer):
-                length, kind, flags, serial, _ = struct.unpack_from("=IHHII", answer, at)
+                length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
                 if length < 16:
                     raise PenstockError("netlink: malformed answer of the kernel")
                 if serial == self.serial:  # else of a request that timed out
-                    if kind == ERROR:
-                        if code := -struct.unpack_from("=i", answer, at + 16)[0]:
-                            given = dict(attributes(answer[at : at + length], 36)) if flags & HAS_REASON else {}
-                            reason = given.get(REASON, b"").rstrip(b"\0").decode(errors="replace")
-                            raise OSError(code, reason or os.strerror(code))
-                        return
-                    if kind == DONE:
+                    if kind in (ERROR, DONE):
+                        _must_be_done(answer[at : at + length], 36 if kind == ERROR else 20)
                         return
                     yield kind, answer[at + 16 : at + length]
                     if not many:
@@ -80,6 +75,15 @@ class Netlink:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _must_be_done(answer: bytes, end: int) -> None:
+    """OSError: the last message of an answer says that it failed, and perhaps in attributes from `end` on why."""
+    _, _, flags, _, _, result = struct.unpack_from("=IHHIIi", answer)
+    if result < 0:
+        given = dict(attributes(answer, end)) if flags & HAS_REASON else {}
+        reason = given.get(REASON, b"").rstrip(b"\0").decode(errors="replace")
+        raise OSError(-result, reason or os.strerror(-result))
 
 
 def attributes(content: bytes, at: int) -> Iterator[tuple[int, bytes]]:

@@ -22,6 +22,7 @@ from penstock_net.vswitch.linux.netlink import (
     attributes,
     keep_unresolved,
     link,
+    outgoing,
 )
 from penstock_net.vswitch.world import socket
 
@@ -69,6 +70,9 @@ class Interface:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.route.close()
 
     # ---- What it is like ----
@@ -82,6 +86,10 @@ class Interface:
             up = bool(struct.unpack_from("=I", content, 8)[0] & IFF_UP)
             return State(kind.rstrip(b"\0").decode(errors="replace"), mtu, queue_frames, up)
         raise PenstockError(f"interface {self.name}: the kernel does not report it")
+
+    def dropped(self) -> int:
+        """Packets that it has dropped; of a TAP: frames of applications that did not fit its ring.  OSError: it is gone."""
+        return outgoing(self.route, self.index).dropped
 
     def addresses(self) -> list[ipaddress.IPv4Interface | ipaddress.IPv6Interface]:
         """Its IP addresses with the lengths of their prefixes, but for those that are valid on its link only."""
@@ -143,9 +151,13 @@ class Interface:
 
     def add_address(self, address: Address, length: int) -> None:
         """Give it an address, with the length of its prefix; one that it has stays."""
-        setting = f"net.ipv6.conf.{self.name}.disable_ipv6"
-        remedy = f"allow it (sysctl -w {setting}=0), or remove the address" if address.version == 6 else "choose another address"
-        self._do(NEW_ADDRESS, self._address(address, length), "addresses", f"{address}/{length}", remedy, CREATE | REPLACE)
+        try:
+            self.route.do(NEW_ADDRESS, self._address(address, length), CREATE | REPLACE)
+        except OSError as error:
+            remedy = "choose another address"
+            if error.errno == errno.EACCES and address.version == 6:
+                remedy = f"allow it (sysctl -w net.ipv6.conf.{self.name}.disable_ipv6=0), or remove the address"
+            raise self._refusal(error, "addresses", f"{address}/{length}", remedy) from None
 
     def remove_address(self, address: Address, length: int) -> None:
         """Take an address from it."""

@@ -28,6 +28,9 @@ cdef enum:
     SPINS = 10             # polls without a frame before a bridge sleeps
     DOWN_NS = 1000000000    # so long a frame waits for an interface that is down
     DOWN_GAP_NS = 50000000  # without a failed send: it was up between
+    A_FRAME = 0             # what is sent: a frame of a port of the switch
+    A_COPY = 1              # a copy of one, or a frame that the switch has made
+    A_MESSAGE = 2           # a datagram of an overlay's protocol: no frame
 
 cdef struct KernelPort:
     int64_t (*receive)(KernelPort* port, char* to, int64_t room) noexcept nogil
@@ -47,8 +50,10 @@ cdef struct KernelPort:
     int64_t too_long        # frames longer than the caller's room, or than the port can carry: lost
     int64_t refused         # frames of strangers, or that are no frames: dropped
     int64_t lost            # frames lost on purpose: a link's loss, a fault
+    int64_t messages_lost   # datagrams of an overlay's protocol that were refused: no frames
     int64_t no_room         # sends that were put off: nothing is lost
     int64_t down_since, down_at     # ns: the first and the last send in a row that failed since the interface was down
+    int32_t sends           # what is sent now: A_FRAME, A_COPY or A_MESSAGE
     int32_t no_carrier      # whether the interface has none: then the kernel says that it has no room
     int64_t* clock          # virtual ns; NULL: the machine's
     void* own               # the kind's own memory
@@ -83,6 +88,10 @@ cdef inline void set_sure(KernelPort* port, int64_t length) noexcept nogil:
     while port.inner:
         port = port.inner
     port.sure = length
+cdef inline void set_sends(KernelPort* port, int32_t what) noexcept nogil:
+    while port.inner:
+        port = port.inner
+    port.sends = what
 cdef inline void port_learn(KernelPort* port) noexcept nogil:
     while port.inner:
         port = port.inner

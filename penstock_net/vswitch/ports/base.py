@@ -22,6 +22,7 @@ if not cython.compiled:
     from cython.cimports.libc.string import memcpy
 
     from penstock_net.vswitch.ports.base import (
+        A_MESSAGE,
         DOWN_GAP_NS,
         DOWN_NS,
         ETHERNET_BYTES,
@@ -64,6 +65,7 @@ COUNTERS = (
     "too_long",
     "refused",
     "lost",
+    "messages_lost",
     "no_room",
 )
 
@@ -164,7 +166,10 @@ def absent_receive(port, to, room):
 
 
 def absent_send(port, frame, length):
-    port.lost += 1
+    if port.sends == A_MESSAGE:
+        port.messages_lost += 1
+    else:
+        port.lost += 1
     return True
 
 
@@ -386,6 +391,7 @@ class PortHandle:
             p.too_long,
             p.refused,
             p.lost,
+            p.messages_lost,
             p.no_room,
         )
         out = dict(zip(COUNTERS, values))

@@ -46,6 +46,7 @@ cdef struct Mail:           # messages on their way through a socket
     int64_t mtu_most        # of the path, as configured; 0: as the kernel says
     int64_t added           # bytes that the port puts before each frame
     int64_t length[FRAMES]
+    int32_t what[FRAMES]    # A_FRAME, A_COPY or A_MESSAGE
     int32_t frames_of[MESSAGES]
     int32_t name_bytes      # of a peer's address that are compared; 0: anybody's
     sockaddr_storage peer

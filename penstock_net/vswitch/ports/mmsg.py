@@ -11,6 +11,8 @@ if not cython.compiled:
     from cython.cimports.libc.string import memcpy
 
     from penstock_net.vswitch.ports.base import (
+        A_FRAME,
+        A_MESSAGE,
         PyBytes_AS_STRING,
         PyBytes_FromStringAndSize,
         bytes_from,
@@ -108,7 +110,10 @@ def mail_flush(port):
             if mail.probe and errno in (EMSGSIZE, EINVAL):
                 learn_path(port)
                 if mail.length[mail.first] > port.path:  # made before the path became narrower: lost
-                    port.too_long += 1
+                    if mail.what[mail.first] == A_MESSAGE:
+                        port.messages_lost += 1
+                    else:
+                        port.too_long += 1
                     mail_leave(port, mail, 1, False)
                     continue
             if errno not in (EAGAIN, ENOBUFS, ENETDOWN) and mail.frames_of[0] > 1:
@@ -116,6 +121,9 @@ def mail_flush(port):
                 continue
             if not send_failed(port):
                 return False
+            if mail.what[mail.first] == A_MESSAGE:
+                port.errors_out -= 1
+                port.messages_lost += 1
             mail_leave(port, mail, 1, False)
             continue
         for i in range(done):
@@ -132,6 +140,7 @@ def mail_send(port, frame, length):
             return False
     memcpy(bytes_from(mail.waiting, mail.end), frame, length)
     mail.length[mail.count] = length
+    mail.what[mail.count] = port.sends
     mail.count += 1
     mail.end += length
     if mail.count >= mail.batch:
@@ -182,6 +191,7 @@ def mail_state(handle):
         "segment_limit": mail.segment_limit,
         "mtu_most": mail.mtu_most,
         "lengths": [mail.length[i] for i in range(mail.first, mail.count)],
+        "what": [mail.what[i] for i in range(mail.first, mail.count)],
     }
     return numbers, PyBytes_FromStringAndSize(bytes_from(mail.waiting, mail.start), mail.end - mail.start)
 
@@ -194,19 +204,23 @@ def set_mail(handle, numbers, waiting):
     mail.segment_most, mail.segment_limit = numbers["segment_most"], numbers["segment_limit"]
     mail.mtu_most = numbers["mtu_most"]
     for length in numbers["lengths"]:
-        mail.length[mail.count] = length
+        mail.length[mail.count], mail.what[mail.count] = length, A_FRAME
         mail.count += 1
+    for i, what in enumerate(numbers.get("what", ())):  # of a version that tells
+        mail.what[i] = what
     mail.end = len(waiting)
     memcpy(mail.waiting, PyBytes_AS_STRING(waiting), mail.end)
 
 
 def waiting_frames(handle):
-    """Frames that a port has taken, and the kernel has not yet; 0: it is no port of this module."""
+    """What a port has taken, and the kernel has not yet: frames, and what else there is; none of a port of another module."""
     port = pointer_to(handle)
-    if port.flush != mail_flush:
-        return 0
-    mail = mail_of(port)
-    return mail.count - mail.first
+    what = []
+    if port.flush == mail_flush:
+        mail = mail_of(port)
+        what = [mail.what[i] for i in range(mail.first, mail.count)]
+    frames = what.count(A_FRAME)
+    return {"waiting_out": frames, "copies_waiting_out": len(what) - frames}
 
 
 def give_up_waiting(handle):
@@ -218,7 +232,10 @@ def give_up_waiting(handle):
 
 def give_up_mail(handle):
     """Count the frames that the kernel has not taken by the end as lost."""
-    mail = mail_of(pointer_to(handle))
-    pointer_to(handle).errors_out += mail.count - mail.first
+    port = pointer_to(handle)
+    mail = mail_of(port)
+    messages = sum([mail.what[i] == A_MESSAGE for i in range(mail.first, mail.count)])
+    port.errors_out += mail.count - mail.first - messages
+    port.messages_lost += messages
     mail.first = mail.count = 0
     mail.start = mail.end = 0

@@ -111,6 +111,7 @@ def packet_send(port, frame, length):
         set_octet(mail.waiting, mail.end + i, 0)
     memcpy(bytes_from(mail.waiting, mail.end + header), frame, length)
     mail.length[mail.count] = length + header
+    mail.what[mail.count] = port.sends
     mail.count += 1
     mail.end += length + header
     if mail.count >= mail.batch:

@@ -1,4 +1,4 @@
-"""TCP frames of up to 64 KB cut into segments, and consecutive segments joined again; segment.py describes both."""
+"""TCP and UDP frames of up to 64 KB cut, and consecutive TCP segments joined again; segment.py describes both."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from penstock_net.vswitch.memory.layout cimport memcpy
 from penstock_net.vswitch.ports.base cimport header_of, octet, virtio_net_hdr
@@ -15,6 +15,7 @@ cdef enum:
     GSO_NONE = 0
     GSO_TCPV4 = 1
     GSO_TCPV6 = 4
+    GSO_UDP_L4 = 5          # datagrams of one flow, end to end, all but the last as long as gso_size says
     GSO_ECN = 0x80
     PARTIAL_SUM = 1         # the check sum field holds the sum of the pseudo header only
     FIN = 0x01
@@ -22,16 +23,17 @@ cdef enum:
     ACK = 0x10
     CWR = 0x80
     LONGEST_JOINED = 60000  # bytes of a frame of joined segments
+    MOST_DATAGRAMS = 128    # of a frame, as the kernel makes it
 
-cdef struct Shape:          # of a TCP frame; offsets from its Ethernet header
+cdef struct Shape:          # of a TCP or UDP frame; offsets from its Ethernet header
     int32_t version         # of IP
-    int32_t ip, tcp         # where the headers begin
+    int32_t ip, tcp         # where the headers begin; the latter also of UDP
     int32_t head            # bytes of all headers
     int64_t size            # bytes of the frame
 
 cdef struct Cut:            # a frame that is being cut
     Shape shape
-    int64_t most            # bytes of TCP payload in a segment
+    int64_t most            # bytes of payload in a segment
     int64_t at              # bytes of payload that segments have been made of
     int64_t total           # bytes of payload
 
@@ -88,9 +90,12 @@ cdef inline bint follows(Joint* joint, char* to, char* frame, int64_t size) noex
         return False
     return same_ip(to, segment, shape, size) and same_tcp(to, segment, shape)
 
+cdef bint find_transport(char* frame, int64_t size, Shape* shape, int64_t protocol) noexcept nogil
 cdef bint find_tcp(char* frame, int64_t size, Shape* shape) noexcept nogil
-cdef void set_lengths(char* frame, Shape* shape, int64_t size) noexcept nogil
+cdef bint find_udp(char* frame, int64_t size, Shape* shape) noexcept nogil
+cdef void set_lengths(char* frame, Shape* shape, int64_t size, int64_t protocol, int64_t sum_at) noexcept nogil
 cdef bint begin_cut(Cut* cut, char* frame, int64_t length, int64_t room) noexcept nogil
+cdef int64_t next_datagram(Cut* cut, char* frame, char* to, int64_t count) noexcept nogil
 cdef int64_t next_segment(Cut* cut, char* frame, char* to) noexcept nogil
 cdef void begin_join(Joint* joint, char* frame, int64_t length) noexcept nogil
 cdef int64_t joined(Joint* joint, char* to, int64_t length, char* frame, int64_t more, int64_t room) noexcept nogil

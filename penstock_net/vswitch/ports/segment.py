@@ -1,5 +1,7 @@
 """TCP frames of up to 64 KB (GSO) cut into segments that fit a path, and consecutive segments joined again (GRO).
 
+Frames of several UDP datagrams (UDP_SEGMENT) are cut into these, of which none can be cut any further.
+
 Every frame here has a virtio_net_hdr before its Ethernet header.  What is cut leaves check sums to the network card, as the frame
 did: the field holds the sum of the pseudo header, and `complete_checksum` (ports/base.py) computes the rest where that is needed.
 """
@@ -16,7 +18,9 @@ if not cython.compiled:
         GSO_ECN,
         GSO_TCPV4,
         GSO_TCPV6,
+        GSO_UDP_L4,
         LONGEST_JOINED,
+        MOST_DATAGRAMS,
         PARTIAL_SUM,
         PSH,
         VNET,
@@ -36,8 +40,8 @@ if not cython.compiled:
     )
 
 
-def find_tcp(frame, size, shape):
-    """Where the headers of a TCP frame (from its Ethernet header on) begin and end; False: it is none, or not whole."""
+def find_transport(frame, size, shape, protocol):
+    """Where the headers of a frame of this protocol (from its Ethernet header on) begin; False: it is none, or not whole."""
     at = 14
     kind = short_at(frame, 12)
     if kind == 0x8100 and size >= 18:
@@ -46,27 +50,41 @@ def find_tcp(frame, size, shape):
     shape.ip = at
     shape.size = size
     if kind == 0x0800:
-        if size < at + 20 or octet(frame, at) != 0x45 or octet(frame, at + 9) != 6 or short_at(frame, at + 6) & 0x3FFF:
+        if size < at + 20 or octet(frame, at) != 0x45 or octet(frame, at + 9) != protocol or short_at(frame, at + 6) & 0x3FFF:
             return False
         shape.version = 4
         shape.tcp = at + 20
         end = at + short_at(frame, at + 2)
     elif kind == 0x86DD:
-        if size < at + 40 or octet(frame, at + 6) != 6:
+        if size < at + 40 or octet(frame, at + 6) != protocol:
             return False
         shape.version = 6
         shape.tcp = at + 40
         end = at + 40 + short_at(frame, at + 4)
     else:
         return False
-    if end != size or size < shape.tcp + 20:
+    return end == size
+
+
+def find_tcp(frame, size, shape):
+    """Where the headers of a TCP frame begin and end; False: it is none, or not whole."""
+    if not find_transport(frame, size, shape, 6) or size < shape.tcp + 20:
         return False
     shape.head = shape.tcp + 4 * (octet(frame, shape.tcp + 12) >> 4)
     return shape.tcp + 20 <= shape.head <= size
 
 
-def set_lengths(frame, shape, size):
-    """Write the lengths and the check sum of IP, and the sum of TCP's pseudo header, for a frame of `size` bytes."""
+def find_udp(frame, size, shape):
+    """The same of a UDP frame with content."""
+    if not find_transport(frame, size, shape, 17) or size <= shape.tcp + 8:
+        return False
+    shape.head = shape.tcp + 8
+    return short_at(frame, shape.tcp + 4) == size - shape.tcp
+
+
+def set_lengths(frame, shape, size, protocol, sum_at):
+    """Write the lengths and the check sum of IP, and the sum of the pseudo header, at so many bytes of the header of TCP or UDP,
+    for a frame of `size` bytes."""
     ip = shape.ip
     length = size - shape.tcp
     if shape.version == 4:
@@ -80,20 +98,28 @@ def set_lengths(frame, shape, size):
     else:
         put_short(frame + ip + 4, length)
         total = internet_sum(frame + ip + 8, 32)
-    total += 6 + length
+    total += protocol + length
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    put_short(frame + shape.tcp + 16, total)
+    put_short(frame + shape.tcp + sum_at, total)
 
 
 # ---- Cutting ----
 
 
 def begin_cut(cut, frame, length, room):
-    """Prepare to cut a frame so that no segment is longer than `room`; False: it is not of TCP, or the room is too small."""
+    """Prepare to cut a frame so that no segment is longer than `room`; False: it is of neither TCP nor several UDP datagrams, or
+    the room is too small."""
     header = header_of(frame)
     shape = shape_of_cut(cut)
     kind = header.gso_type & ~GSO_ECN
+    if kind == GSO_UDP_L4:
+        if header.gso_size == 0 or not find_udp(frame + VNET, length - VNET, shape):
+            return False
+        cut.most = 0 + header.gso_size
+        cut.at = 0
+        cut.total = shape.size - shape.head
+        return cut.total <= MOST_DATAGRAMS * cut.most and VNET + shape.head + min(cut.most, cut.total) <= room
     if (kind != GSO_TCPV4 and kind != GSO_TCPV6) or not find_tcp(frame + VNET, length - VNET, shape):
         return False
     cut.most = min(room - VNET - shape.head, header.gso_size if header.gso_size else room)
@@ -109,6 +135,8 @@ def next_segment(cut, frame, to):
     if left <= 0:
         return 0
     count = min(left, cut.most)
+    if header_of(frame).gso_type == GSO_UDP_L4:
+        return next_datagram(cut, frame, to, count)
     source = frame + VNET
     segment = to + VNET
     tcp = 0 + shape.tcp
@@ -129,7 +157,28 @@ def next_segment(cut, frame, to):
     if count < left:
         flags &= ~(FIN | PSH)
     set_byte(segment, tcp + 13, flags)
-    set_lengths(segment, shape, shape.head + count)
+    set_lengths(segment, shape, shape.head + count, 6, 16)
+    cut.at += count
+    return VNET + shape.head + count
+
+
+def next_datagram(cut, frame, to, count):
+    """Write the next UDP datagram, of `count` bytes of payload; its length as a frame."""
+    shape = shape_of_cut(cut)
+    source = frame + VNET
+    datagram = to + VNET
+    clear_header(to)
+    header = header_of(to)
+    header.flags = PARTIAL_SUM
+    header.hdr_len = shape.head
+    header.csum_start = shape.tcp
+    header.csum_offset = 6
+    memcpy(datagram, source, shape.head)
+    memcpy(datagram + shape.head, source + shape.head + cut.at, count)
+    if shape.version == 4:
+        put_short(datagram + shape.ip + 4, short_at(source, shape.ip + 4) + cut.at // cut.most)
+    put_short(datagram + shape.tcp + 4, count + 8)
+    set_lengths(datagram, shape, shape.head + count, 17, 6)
     cut.at += count
     return VNET + shape.head + count
 
@@ -180,7 +229,7 @@ def finish_join(joint, to, length):
     header.gso_type = GSO_TCPV4 if shape.version == 4 else GSO_TCPV6
     header.gso_size = joint.most
     header.hdr_len = shape.head
-    set_lengths(to + VNET, shape, length - VNET)
+    set_lengths(to + VNET, shape, length - VNET, 6, 16)
 
 
 # ---- For Python ----

@@ -1,4 +1,5 @@
 from penstock_net.vswitch.ports.base cimport *
+from penstock_net.vswitch.ports.segment cimport GSO_UDP_L4
 from penstock_net.vswitch.world.calls.table cimport control
 
 cdef extern from "sys/ioctl.h":
@@ -17,7 +18,6 @@ cdef extern from "linux/if_tun.h" nogil:
 cdef enum:
     TUN_F_USO4 = 0x20       # Linux 6.2; these three may be missing in the headers
     TUN_F_USO6 = 0x40
-    GSO_UDP_L4 = 5
     DATAGRAM_AT = 52        # where the payload of a datagram begins: after a virtio_net_hdr and headers of Ethernet, IPv4 and UDP
     DATAGRAM_MOST = 2048    # bytes of a frame that is joined with others
     JOINED_MOST = 64        # frames that are joined

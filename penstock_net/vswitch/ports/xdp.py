@@ -13,6 +13,7 @@ from penstock_net.errors import PenstockError, SpecError
 from penstock_net.inputs import boolean
 from penstock_net.units import parse_size
 from penstock_net.vswitch.linux.interfaces import device_name, mtu_of, refused
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.linux.xdp_setup import Socket
 from penstock_net.vswitch.ports.base import PortHandle
 from penstock_net.vswitch.support.port_kind import BATCH, NO_NAMESPACE, Option, PortKind, anything, between
@@ -233,7 +234,8 @@ def open_checked(device, queue, headers, batch, memory):
 def attempt(namespace):
     if not namespace:
         raise PenstockError(NO_NAMESPACE)
-    namespace.run("ip", "link", "set", "lo", "mtu", "1500")
+    with Interface("lo") as loopback:
+        loopback.set(mtu=1500)
     with open_xdp("lo", 0, 128, 1, 1514):
         pass
 

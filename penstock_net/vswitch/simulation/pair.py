@@ -173,8 +173,9 @@ class Pair:
             if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
                 lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed) + there["too_long"]
                 missed = here["overlay"]["lost_on_the_way"]
-                if not lost <= missed <= lost + there["errors_out"]:  # of the latter some have no number
-                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {there['errors_out']} not sent")
+                not_sent = there["errors_out"] + there["messages_lost"]  # of the latter some have no number
+                if not lost <= missed <= lost + not_sent:
+                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {not_sent} not sent")
 
     def check_path(self) -> None:
         """Broken: the longest datagram is not what passes, to some bytes."""

@@ -19,7 +19,7 @@ def balance(switch: Any) -> dict[str, Any]:
     sums = {kind: losses.total(switch.ledger.rows(), kind) for kind in losses.KINDS}
     gone = switch.totals.values()
     devices = [row.get("device") or {} for row in rows]
-    # In the ports, for the kernel to take; what waits in an overlay are datagrams, many of them without a frame.
+    # In the ports, for the kernel to take; what waits in an overlay are datagrams, of which several may be of one frame.
     waiting = sum(device.get("waiting_out", 0) for device in devices if "overlay" not in device)
     taken = sum(row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"] for row in rows)
     return {
@@ -61,7 +61,7 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
                 found[f"{port}: as they came in"] += count
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
         copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
-        copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"]
+        copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"] + device["copies_waiting_out"]
         spare += device["too_long"]  # of both ways
     if not 0 <= copies <= spare:
         found["as they went out"] = copies

@@ -422,6 +422,8 @@ NO_LOSS = frozenset(
             "taken_in",
             "taken_out",
             "waiting_out",
+            "copies_waiting_out",
+            "messages_lost",
             "of_the_link",
             "frames_in",
             "bytes_in",

@@ -110,10 +110,12 @@ class Crew:
         return value
 
     def stop(self) -> None:
-        """End the threads."""
+        """End the threads.  RuntimeError: one goes on, and with it what it uses."""
         self.call(self._end)
         for thread in self.threads:
             thread.join(PATIENCE_S)
+        if any(thread.is_alive() for thread in self.threads):
+            raise RuntimeError(f"a worker has not ended for {PATIENCE_S:.0f} s: the machine is overloaded")
 
     def _end(self) -> None:
         self.stopping = True
