@@ -22,7 +22,7 @@ from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import frames, upgrades
-from penstock_net.vswitch.simulation.frames import Flow, Frame
+from penstock_net.vswitch.simulation.frames import Frame, flow_of
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
 from penstock_net.vswitch.simulation.places import Places
@@ -319,18 +319,18 @@ class Machine:
 
     def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
         self.see_addresses()
-        here, there = self.present_address(source), self.present_address(target)
-        way = self.changes[source] + self.changes[target]
-        found = Frame(Flow(self.layout.number(source), life, queue, self.layout.number(target), way), number)
-        return found, frames.written(found, here, there, size)
+        numbers, changes = self.layout.numbers, self.changes
+        found = Frame(flow_of(numbers[source], life, queue, numbers[target], changes[source] + changes[target]), number)
+        return found, frames.written(found, self.present_address(source), self.present_address(target), size)
 
     def see_addresses(self) -> None:
         """Count changes of ports' addresses."""
+        seen = self.addresses
         for name, port in self.daemon.ports.items() if self.daemon else ():
-            before, addresses = self.addresses.get(name), port["addresses"]
+            before, addresses = seen.get(name), port["addresses"]
             if before is not addresses:
                 self.changes[name] += before is not None and before != addresses
-                self.addresses[name] = addresses
+                seen[name] = addresses
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""

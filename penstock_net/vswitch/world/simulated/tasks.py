@@ -225,26 +225,29 @@ class Tasks:
 
     def _chosen(self) -> Task:
         """The task that runs next. If there is none, time passes."""
-        world = self.world
+        world, planned = self.world, self.world.planned
         while True:
-            while world.planned and world.planned[0][0] <= world.now:
+            while planned and planned[0][0] <= world.now:
                 world.happen()
-            now = world.now
+            now, due = world.now, math.inf
             ready: list[Task] = []
             for task in self.all:
-                if task.until <= now or task.killed:
+                until = task.until
+                if until <= now or task.killed:
                     ready.append(task)
-                elif task.told:
+                    continue
+                if task.told:
                     if task.is_over():
                         ready.append(task)
                     elif task.files:
                         task.told = False
+                if until < due:
+                    due = until
             if len(ready) == 1:
                 return ready[0]
             if ready:
                 return ready[int(len(ready) * self.random())]
-            due = min([task.until for task in self.all])
-            if world.planned and world.planned[0][0] <= due:
+            if planned and planned[0][0] <= due:
                 world.happen()
             elif math.isinf(due):
                 waiting = ", ".join(task.name for task in self.all)
