@@ -97,6 +97,7 @@ OWN_INTERPRETER = (
     "laws/test_llr.py::test_plan_a_hundred_in_a_row",
     "schemes/test_host_hooks.py::test_interpreted_equals_compiled",
     "simulated/test_simulation.py::test_a_seed_is_the_same_bits",
+    "simulated/test_simulation.py::test_a_process_ends_in_silence",
     "schemes/test_pfabric.py::test_arrivals_may_be_counted",
     "unit/test_arithmetic.py",
     "unit/test_core_equality.py",

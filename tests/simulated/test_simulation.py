@@ -46,6 +46,13 @@ def test_a_seed_is_the_same_bits():
     assert said.stdout.strip() == first[0]
 
 
+def test_a_process_ends_in_silence():
+    """The C library of the last world was kept, and so its memory, which closed what was closed already when Python ended."""
+    program = "from penstock_net.vswitch.simulation.run import simulate; simulate(1, '10ms')"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == said.stderr == ""
+
+
 def test_time_in_which_nothing_happens_costs_little():
     """Nobody wakes up without work: what more there is to do in ten seconds more."""
     starts = [Step(0, "start", name) for name in "abc"]
