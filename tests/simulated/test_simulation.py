@@ -13,7 +13,7 @@ from mistakes import MISTAKES
 from penstock_net.cli.vswitch_simulate import simulate as command
 from penstock_net.vswitch.daemon.events import Events
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import trace
+from penstock_net.vswitch.simulation import many, trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
 from penstock_net.vswitch.simulation.steps import draw_steps
 
@@ -44,6 +44,23 @@ def test_a_seed_is_the_same_bits():
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert said.stdout.strip() == first[0]
+
+
+@pytest.mark.real_time
+def test_many_seeds_are_run_by_several_processes(monkeypatch):
+    """They come in their order, and each is what it is alone."""
+    monkeypatch.setattr(many, "WORTH", 1)
+    monkeypatch.setattr(many, "AT_ONCE", 2)
+    monkeypatch.setattr(many, "KEPT", 3)
+    seeds = range(40, 45)
+    alone = [simulate(seed, "1ms").digest for seed in seeds]
+    for workers in (1, 2):
+        assert [found.digest for found in many.run_many(seeds, "1ms", workers=workers)] == alone
+
+
+def test_seeds_after_one_that_breaks_a_law_are_not_run():
+    with MISTAKES["an eventfd of each application stays open"]():
+        assert [found.seed for found in many.run_seeds(range(5), "1ms")] == [0]
 
 
 def test_a_process_ends_in_silence():
