@@ -359,7 +359,10 @@ class Space:
         self.make("lo").mtu = 65536
 
     def named(self, name: str) -> Link | None:
-        return next((link for link in self.links.values() if link.name == name), None)
+        for link in self.links.values():
+            if link.name == name:
+                return link
+        return None
 
     def make(self, name: str) -> Link:
         self.last += 1  # never used again

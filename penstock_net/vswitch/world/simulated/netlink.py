@@ -191,7 +191,7 @@ class Route(File):
 
     def write(self, data: bytes) -> int:
         """One request; its answer is there at once."""
-        length, kind, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        length, kind, flags, serial, _ = MESSAGE.unpack_from(data)
         content = data[16:length]
         try:
             answers = self._answers(kind, content, flags & DUMP == DUMP)
@@ -379,7 +379,7 @@ class Diagnosis(File):
         return self.queue.popleft()[:room] if self.queue else -errno.EAGAIN
 
     def write(self, data: bytes) -> int:
-        _, _, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        _, _, flags, serial, _ = MESSAGE.unpack_from(data)
         if flags & DUMP == DUMP:
             self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)
