@@ -172,6 +172,18 @@ def test_an_interface_is_not_moved_back_to_another_process_of_the_same_number():
     assert not found.failure, found
 
 
+def test_an_operator_asks_just_before_another_process_has_the_number():
+    """The switch made the interface there upon the request, and the law said that nobody had agreed (seed 5000002)."""
+    steps = [
+        Step(57_746_493, "lose namespace", "process one"),
+        Step(62_349_229, "reload", "", (False,)),
+        Step(62_354_049, "make namespace", "process one"),
+    ]
+    settings = {**SETTINGS, "mode": "dpfq", "idle": "5ms", "netns": {"u": "process one"}, "edge": True}
+    found = simulate(5000002, steps=steps, settings=settings)
+    assert not found.failure, found
+
+
 # ---- Edges ----
 
 
