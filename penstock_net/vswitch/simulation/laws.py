@@ -62,7 +62,9 @@ class Record:
     def arrived(self, data: bytes, at: int) -> None:
         """A program has received a frame at a port."""
         frame = frames.read(data)
-        self.note("came", at, frame)
+        self.events.update(f"({self.now()}, 'came', {at}, {frame!r})".encode())  # as `note` does, for what happens most
+        if self.see is not _nobody:
+            self.see(f"came {at} {frame}")
         self.see_frame(at, data, False)
         among = self._among(frame)
         if frame is None:

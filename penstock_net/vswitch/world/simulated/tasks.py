@@ -44,7 +44,7 @@ class Task:
         self.space: Any = None  # the namespace that it is in
         self.until: float = 0.0  # ready then
         self.is_over: Callable[[], bool] = _never
-        self.files: Sequence[File] = ()  # that it waits for: `is_over` is asked when something has happened to one
+        self.files: Sequence[File | Event] = ()  # that it waits for: `is_over` is asked when something has happened to one
         self.told = True
         self.killed = self.ended = False
         self.thread: Thread | None = None
@@ -179,7 +179,7 @@ class Tasks:
 
     # ---- Who runs ----
 
-    def wait(self, until: float, is_over: Callable[[], bool], files: Sequence[File] = ()) -> None:
+    def wait(self, until: float, is_over: Callable[[], bool], files: "Sequence[File | Event]" = ()) -> None:
         """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come.
 
         files  those that `is_over` depends on: it is asked now, and after each time that one says that something has happened
@@ -296,19 +296,22 @@ class Event:
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks, self.is_set_ = tasks, False
+        self.sleepers: list[Task] = []
 
     def is_set(self) -> bool:
         return self.is_set_
 
     def set(self) -> None:
         self.is_set_ = True
+        for task in self.sleepers:
+            task.told = True
 
     def clear(self) -> None:
         self.is_set_ = False
 
     def wait(self, timeout: float | None = None) -> bool:
         end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
-        self.tasks.wait(end, self.is_set)
+        self.tasks.wait(end, self.is_set, [self])
         return self.is_set_
 
 
