@@ -43,7 +43,7 @@ class Task:
         self.name, self.pid = name, pid
         self.space: Any = None  # the namespace that it is in
         self.until: float = 0.0  # ready then
-        self.is_over: Callable[[], bool] = _never
+        self.is_over: Callable[[], bool] = never
         self.files: Sequence[File | Event] = ()  # that it waits for: `is_over` is asked when something has happened to one
         self.told = True
         self.killed = self.ended = False
@@ -69,7 +69,8 @@ class Process(File):
         self.happened(select.EPOLLIN)
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Of who waits for a time alone: nobody asks."""
     return False
 
 
@@ -187,7 +188,7 @@ class Tasks:
         task = self.current
         if task.ended:
             raise Killed
-        task.until, task.is_over, task.files, task.told = until, is_over, files, True
+        task.until, task.is_over, task.files, task.told = until, is_over, files, is_over is not never
         for file in files:
             file.sleepers.append(task)
         self.waits += 1
@@ -216,7 +217,7 @@ class Tasks:
     def maybe_pass(self) -> None:
         """Let another task run, perhaps: where the world is asked for something that takes no time."""
         if len(self.all) > 1 and not self.current.killed and self.random() < YIELDS:
-            self.wait(0.0, _never)
+            self.wait(0.0, never)
 
     def failed(self, error: BaseException) -> None:
         """The first task is told, which ends the run."""
