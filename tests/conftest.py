@@ -61,6 +61,7 @@ REAL_TIME = (
     "schemes/test_conformance.py",  # `penstock check` ends a run that does not come to its end
     "schemes/test_faults.py",
     "schemes/test_mutations.py",
+    "simulated/test_simulation.py::test_many_seeds_are_run_by_several_processes",
     "unit/test_advise_yang.py",  # yanglint is a process
     "unit/test_bad_inputs.py::test_files_without_end",
     "unit/test_bench.py",
@@ -97,6 +98,7 @@ OWN_INTERPRETER = (
     "laws/test_llr.py::test_plan_a_hundred_in_a_row",
     "schemes/test_host_hooks.py::test_interpreted_equals_compiled",
     "simulated/test_simulation.py::test_a_seed_is_the_same_bits",
+    "simulated/test_simulation.py::test_a_process_ends_in_silence",
     "schemes/test_pfabric.py::test_arrivals_may_be_counted",
     "unit/test_arithmetic.py",
     "unit/test_core_equality.py",

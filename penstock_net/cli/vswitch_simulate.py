@@ -1,6 +1,7 @@
 """`penstock vswitch simulate`: the whole switch in a simulated world."""
 
 import functools
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,9 @@ from penstock_net.errors import SpecError
 
 def simulate(
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The first seed.")] = 0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="So many seeds, one after the other.")] = 1,
+    count: Annotated[
+        int, typer.Option("--count", metavar="N", min=1, help="So many seeds, up to the first that breaks a law.")
+    ] = 1,
     duration: Annotated[
         str, typer.Option("--for", metavar="TIME", help="Simulated time in which faults and traffic are drawn.")
     ] = "100ms",
@@ -25,6 +28,12 @@ def simulate(
         typer.Option("--trace", metavar="FILE", help="The last events, as text: of the last seed that runs."),
     ] = None,
     pcap: Annotated[Path | None, typer.Option("--pcap", metavar="FILE", help="Its last frames, as pcapng.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Processes for many seeds, by default one per core.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Run the whole switch in a simulated world, under faults that a seed draws; exit status 1 if a law does not hold.
 
@@ -35,6 +44,7 @@ def simulate(
         penstock vswitch simulate --seed 7 --for 1s
     """
     from penstock_net.vswitch.simulation import run
+    from penstock_net.vswitch.simulation.many import run_many
     from penstock_net.vswitch.simulation.pair_run import simulate_pair
     from penstock_net.vswitch.simulation.report import lines_of
 
@@ -42,8 +52,10 @@ def simulate(
         raise SpecError("are two runs of different kinds", path="--pair, --config", remedy="leave one of them out")
     content, tried = None if config is None else read_spec(config), []
     once = simulate_pair if pair else functools.partial(run.simulate, content=content)
-    for number in range(seed, seed + count):
-        found = once(number, duration, trace=trace, pcap=pcap)
+    seeds = range(seed, seed + count)
+    alone = (once(number, duration, trace=trace, pcap=pcap) for number in seeds)
+    many = run_many(seeds, duration, pair, content, workers=workers or os.cpu_count() or 1)
+    for number, found in zip(seeds, alone if trace or pcap else many):
         if found.failure and shorten:
             found = run.shorten(found, again=once)
             if trace or pcap:
@@ -56,7 +68,8 @@ def simulate(
                 command += f" --config {config}" if config else " --pair" if pair else ""
                 typer.echo(f"  what led to it: {command} --trace FILE --pcap FILE")
             raise typer.Exit(1)
-        tried.append(found)
+        if config:
+            tried.append(found)
     if config:
         typer.echo("\n".join(lines_of(tried)))
 

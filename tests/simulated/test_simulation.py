@@ -13,7 +13,7 @@ from mistakes import MISTAKES
 from penstock_net.cli.vswitch_simulate import simulate as command
 from penstock_net.vswitch.daemon.events import Events
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import trace
+from penstock_net.vswitch.simulation import many, trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
 from penstock_net.vswitch.simulation.steps import draw_steps
 
@@ -44,6 +44,30 @@ def test_a_seed_is_the_same_bits():
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert said.stdout.strip() == first[0]
+
+
+@pytest.mark.real_time
+def test_many_seeds_are_run_by_several_processes(monkeypatch):
+    """They come in their order, and each is what it is alone."""
+    monkeypatch.setattr(many, "WORTH", 1)
+    monkeypatch.setattr(many, "AT_ONCE", 2)
+    monkeypatch.setattr(many, "KEPT", 3)
+    seeds = range(40, 45)
+    alone = [simulate(seed, "1ms").digest for seed in seeds]
+    for workers in (1, 2):
+        assert [found.digest for found in many.run_many(seeds, "1ms", workers=workers)] == alone
+
+
+def test_seeds_after_one_that_breaks_a_law_are_not_run():
+    with MISTAKES["an eventfd of each application stays open"]():
+        assert [found.seed for found in many.run_seeds(range(5), "1ms")] == [0]
+
+
+def test_a_process_ends_in_silence():
+    """The C library of the last world was kept, and so its memory, which closed what was closed already when Python ended."""
+    program = "from penstock_net.vswitch.simulation.run import simulate; simulate(1, '10ms')"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == said.stderr == ""
 
 
 def test_time_in_which_nothing_happens_costs_little():
@@ -145,6 +169,18 @@ def test_an_interface_is_not_moved_back_to_another_process_of_the_same_number():
     """The machine did so itself, and said that the switch had made an interface there (seed 1073)."""
     steps = [Step(54 * MS, "add", "v"), Step(89 * MS, "move", "v"), Step(107 * MS, "lose namespace", "process one")]
     found = simulate(1073, steps=steps, settings={**SETTINGS, "netns": {"v": "process one"}})
+    assert not found.failure, found
+
+
+def test_an_operator_asks_just_before_another_process_has_the_number():
+    """The switch made the interface there upon the request, and the law said that nobody had agreed (seed 5000002)."""
+    steps = [
+        Step(57_746_493, "lose namespace", "process one"),
+        Step(62_349_229, "reload", "", (False,)),
+        Step(62_354_049, "make namespace", "process one"),
+    ]
+    settings = {**SETTINGS, "mode": "dpfq", "idle": "5ms", "netns": {"u": "process one"}, "edge": True}
+    found = simulate(5000002, steps=steps, settings=settings)
     assert not found.failure, found
 
 

@@ -1,6 +1,8 @@
 """Inspection of a switch between two turns of its workers: longest queues, undelivered frames, captures, changed addresses."""
 
+import bisect
 import contextlib
+import itertools
 
 import cython
 import numpy as np
@@ -108,10 +110,10 @@ def add(others, *numbers):
 def waits_row(port):
     """Waiting times of measured frames in the switch: count, sum in ns, percentiles, and a histogram by powers of two of us."""
     counts = [wait_count(port, i) for i in range(WAITS_KEPT)]
-    row = {"samples": sum(counts), "sum_ns": port.waited_ns}
+    sums, samples = list(itertools.accumulate(counts)), sum(counts)
+    row = {"samples": samples, "sum_ns": port.waited_ns}
     for percent in (50, 99):
-        below = [i for i in range(WAITS_KEPT) if 100 * sum(counts[: i + 1]) >= percent * row["samples"]]
-        row[f"p{percent}_us"] = 1 << below[0] if row["samples"] else 0
+        row[f"p{percent}_us"] = 1 << bisect.bisect_left(sums, (percent * samples + 99) // 100) if samples else 0
     return {**row, "counts": counts}
 
 

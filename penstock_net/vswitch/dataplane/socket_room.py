@@ -49,6 +49,7 @@ if not cython.compiled:
         drops_at,
         errno,
         free,
+        give_port_rooms,
         load_in,
         look_released,
         new_drops,
@@ -464,7 +465,7 @@ class SocketRooms:
         if self.rooms:
             for i in range(2):
                 free(self.rooms.drops[i])
-            free(self.rooms.rooms)
+            give_port_rooms(self.rooms.rooms)
             free(self.rooms.ports)
             free(self.rooms)
 

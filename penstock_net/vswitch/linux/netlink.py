@@ -25,6 +25,9 @@ TABLES = (b"arp_cache\0", b"ndisc_cache\0")
 TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7  # of struct rtnl_link_stats64
 
 
+MESSAGE, HEAD = struct.Struct("=IHHII"), struct.Struct("=HH")  # of a message: its header; of an attribute: its length, its kind
+
+
 class Netlink:
     """One netlink socket, with a lock for use by several threads."""
 
@@ -44,14 +47,14 @@ class Netlink:
         """Send one message; returns (kind, content) of each answer."""
         with self.lock:
             self.serial += 1
-            self.socket.send(struct.pack("=IHHII", 16 + len(content), kind, REQUEST | flags, self.serial, 0) + content)
+            self.socket.send(MESSAGE.pack(16 + len(content), kind, REQUEST | flags, self.serial, 0) + content)
             return list(self._answers(flags & DUMP == DUMP))
 
     def _answers(self, many: bool) -> Iterator[tuple[int, bytes]]:
         while True:
             answer, at = self.socket.recv(1 << 17), 0
             while at + 16 <= len(answer):
-                length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
+                length, kind, _, serial, _ = MESSAGE.unpack_from(answer, at)
                 if length < 16:
                     raise PenstockError("netlink: malformed answer of the kernel")
                 if serial == self.serial:  # else of a request that timed out
@@ -89,7 +92,7 @@ def _must_be_done(answer: bytes, end: int) -> None:
 def attributes(content: bytes, at: int) -> Iterator[tuple[int, bytes]]:
     """(kind, value) of each attribute from there on."""
     while at + 4 <= len(content):
-        length, kind = struct.unpack_from("=HH", content, at)
+        length, kind = HEAD.unpack_from(content, at)
         if length < 4:
             return
         yield kind & 0x3FFF, content[at + 4 : at + length]
@@ -99,7 +102,7 @@ def attributes(content: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 def attribute(kind: int, *values: bytes) -> bytes:
     """One attribute; several values are nested attributes."""
     value = b"".join(values)
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return HEAD.pack(4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def link(index: int, *attributes_: bytes) -> bytes:

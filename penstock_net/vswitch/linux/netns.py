@@ -1,26 +1,21 @@
 """Network namespaces: entering one for a while, in one thread."""
 
 import contextlib
-import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.world import ctypes, fcntl, os, pathlib
+from penstock_net.vswitch.world.kept import once
 
 CLONE_NEWNET, GET_NAMESPACE_TYPE = 0x40000000, 0xB703
 
 
+@once
 def libc() -> Any:
-    """The functions of the C library, which Python has not all."""
-    return _library(ctypes.CDLL)
-
-
-@functools.lru_cache(maxsize=1)
-def _library(load: Callable[..., Any]) -> Any:
-    """To load it takes longer than what it is asked for; another world loads another one."""
-    return load(None, use_errno=True)
+    """The functions of the C library, which Python has not all; to load it takes longer than what it is asked for."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def current_fd() -> int:

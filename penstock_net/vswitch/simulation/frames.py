@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 HEADERS = 42  # Ethernet, IPv4, UDP
 FLOW = struct.Struct("!HHHHH")
-FRAME = struct.Struct("!HHHHHI")  # a flow, and a number in it
-REST = struct.Struct("!HI")  # the length of what follows the headers, and a checksum of the frame's
-MARK_BYTES = FRAME.size + REST.size
+REST = struct.Struct("!IHI")  # a number in it, the length of what follows the headers, and a checksum of the flow and the number
+REST_AT, NUMBER_BYTES = 42 + FLOW.size, 4
+MARK_BYTES = FLOW.size + REST.size
 HEADER = struct.Struct("!12sHBBHHHBBH4s4sHHHH")
 SENDER, EVERYBODY = b"\4" * 6, b"\xff" * 6
 MACS = b"\2" * 6 + SENDER
@@ -49,24 +49,33 @@ def _text(flow: Flow) -> str:
 
 
 @functools.lru_cache(KNOWN)
-def _flow(data: bytes) -> Flow:
-    return Flow(*FLOW.unpack(data))
+def flow_of(source: int, life: int, queue: int, target: int, way: int) -> Flow:
+    """The same object for the same flow."""
+    return Flow(source, life, queue, target, way)
+
+
+@functools.lru_cache(KNOWN)
+def _flow(data: bytes) -> tuple[Flow, int]:
+    """A flow, and the checksum of its bytes."""
+    return flow_of(*FLOW.unpack(data)), zlib.crc32(data)
 
 
 def written(frame: Frame, source: str, target: str, size: int) -> bytes:
     """A frame of at least `size` bytes from one IPv4 address to another."""
-    flow = frame.flow
+    flow, number = frame
     length = max(size, LEAST) - HEADERS
-    mark = FRAME.pack(*flow, frame.number)
-    filler = FILLERS[(frame.number + flow.queue) & 0xFF] * (length - MARK_BYTES)
-    headers = _headers(source, target, length, PORT + flow.queue, PORT + flow.source)
-    return b"".join((headers, mark, REST.pack(length, zlib.crc32(mark)), filler))
+    begin, check = _begin(flow, source, target, length)
+    rest = REST.pack(number, length, zlib.crc32(number.to_bytes(NUMBER_BYTES, "big"), check))
+    return begin + rest + FILLERS[(number + flow.queue) & 0xFF] * (length - MARK_BYTES)
 
 
 @functools.lru_cache(KNOWN)
-def _headers(source: str, target: str, length: int, source_port: int, target_port: int) -> bytes:
-    ip, udp = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0), (source_port, target_port, 8 + length, 0)
-    return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp)
+def _begin(flow: Flow, source: str, target: str, length: int) -> tuple[bytes, int]:
+    """The headers and the flow, and the checksum of the latter."""
+    ip = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0)
+    udp = (PORT + flow.queue, PORT + flow.source, 8 + length, 0)
+    mark = FLOW.pack(*flow)
+    return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp) + mark, zlib.crc32(mark)
 
 
 @functools.cache
@@ -76,19 +85,20 @@ def packed(address: str) -> bytes:
 
 def marked(data: bytes) -> Frame:
     """What a frame is, of which there are only the first bytes."""
-    *_, number = FRAME.unpack_from(data, HEADERS)
-    return Frame(_flow(data[HEADERS : HEADERS + FLOW.size]), number)
+    number = int.from_bytes(data[REST_AT : REST_AT + NUMBER_BYTES], "big")
+    return Frame(_flow(data[HEADERS:REST_AT])[0], number)
 
 
 def read(data: bytes) -> Frame | None:
     """What a frame is; None: it is not as it was sent."""
     if len(data) < LEAST:
         return None
-    found = marked(data)
-    length, check = REST.unpack_from(data, HEADERS + FRAME.size)
-    filler = FILLERS[(found.number + found.flow.queue) & 0xFF] * (length - MARK_BYTES)
-    is_whole = check == zlib.crc32(data[HEADERS : HEADERS + FRAME.size]) and data[LEAST:] == filler
-    return found if is_whole else None
+    flow, checked = _flow(data[HEADERS:REST_AT])
+    number, length, check = REST.unpack_from(data, REST_AT)
+    if check != zlib.crc32(data[REST_AT : REST_AT + NUMBER_BYTES], checked):
+        return None
+    is_whole = data[LEAST:] == FILLERS[(number + flow.queue) & 0xFF] * (length - MARK_BYTES)
+    return Frame(flow, number) if is_whole else None
 
 
 def target_of(data: bytes) -> bytes:

@@ -62,19 +62,22 @@ class Record:
     def arrived(self, data: bytes, at: int) -> None:
         """A program has received a frame at a port."""
         frame = frames.read(data)
-        self.note("came", at, frame)
+        self.events.update(f"({self.now()}, 'came', {at}, {frame!r})".encode())  # as `note` does, for what happens most
+        if self.see is not _nobody:
+            self.see(f"came {at} {frame}")
         self.see_frame(at, data, False)
+        among = self._among(frame)
         if frame is None:
             self.fail(f"a frame that nobody sent came to {self.names[at]}: {data[:LONGEST].hex()}")
         elif frame.flow.target != at:
             self.fail(f"{self.text(frame)} came to {self.names[at]}")
-        elif self._since(frame) is None:
+        elif among is None:
             self.fail(f"{self.text(frame)} came twice")
         elif self.last.get(frame.flow, -1) >= self.place(frame):
             self.fail(f"{self.text(frame)} came after number {self.last[frame.flow]}")
         else:
             self.last[frame.flow] = self.place(frame)
-            self._done(frame)
+            del among[frame]
             self.came += 1
             self.came_to[at] += 1
 
@@ -83,29 +86,20 @@ class Record:
         frame = frames.read(data)
         self.note("ignored", at, frame, why)
         self.see_frame(at, data, False)
-        since = None if frame is None else self._since(frame)
-        if frame is None or since is None:
+        among = self._among(frame)
+        if frame is None or among is None:
             self.fail(f"a frame that nobody sent came to {self.names[at]}, {why}: {data[:LONGEST].hex()}")
             return
-        if self.is_fine(at, since):
+        if self.is_fine(at, among.pop(frame)):
             self.fail(f"{self.text(frame)} came to {self.names[at]}, where no program takes it: {why}")
-        self._done(frame)
         self.ignored[why] += 1
 
-    def _since(self, frame: Frame) -> int | None:
-        """When a frame was accepted that has not come; None: there is none."""
-        for found in self._not_come():
+    def _among(self, frame: Frame | None) -> dict[Frame, int] | None:
+        """The frames that have not come among which it is; None: it is none of them."""
+        for found in (self.under_way, self.in_class, self.may_be_late):
             if frame in found:
-                return found[frame]
+                return found
         return None
-
-    def _not_come(self) -> tuple[dict[Frame, int], ...]:
-        return self.under_way, self.in_class, self.may_be_late
-
-    def _done(self, frame: Frame) -> None:
-        for found in self._not_come():
-            if found:
-                found.pop(frame, None)
 
     def moved(self) -> int:
         """So often a frame has been sent, or has come."""

@@ -22,7 +22,7 @@ from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import frames, upgrades
-from penstock_net.vswitch.simulation.frames import Flow, Frame
+from penstock_net.vswitch.simulation.frames import Frame, flow_of
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
 from penstock_net.vswitch.simulation.places import Places
@@ -200,6 +200,8 @@ class Machine:
         self.restart = ""  # how the switch ends that is started again in the end
         self.upgrade_draw = random.Random("upgrades")  # how long new processes take to start
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
+        self.ports: dict[str, dict[str, Any]] = {}  # of the daemon, as last seen
+        self.present: dict[str, str] = {}  # the first address of each of these
         self.changes: Counter[str] = Counter()  # of these
         self.rows: list[PortRow] = []
         self.paused_ns: Counter[str] = Counter()  # by sender, of flows as last seen; only for an operator's own ports
@@ -312,21 +314,26 @@ class Machine:
     # ---- Frames ----
 
     def present_address(self, name: str) -> str:
-        """The first address that a port has now; the usual one of a port that is not there."""
-        port = self.daemon.ports.get(name) if self.daemon else None
-        addresses = port["addresses"] if port else self.layout.usual(name)
-        return first_address(addresses) or addresses[0]
+        """The first address that a port had when changes were last counted; the usual one of a port that is not there."""
+        if name not in self.present:
+            port = self.ports.get(name)
+            addresses = port["addresses"] if port else self.layout.usual(name)
+            self.present[name] = first_address(addresses) or addresses[0]
+        return self.present[name]
 
     def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
         self.see_addresses()
-        here, there = self.present_address(source), self.present_address(target)
-        way = self.changes[source] + self.changes[target]
-        found = Frame(Flow(self.layout.number(source), life, queue, self.layout.number(target), way), number)
-        return found, frames.written(found, here, there, size)
+        numbers, changes = self.layout.numbers, self.changes
+        found = Frame(flow_of(numbers[source], life, queue, numbers[target], changes[source] + changes[target]), number)
+        return found, frames.written(found, self.present_address(source), self.present_address(target), size)
 
     def see_addresses(self) -> None:
-        """Count changes of ports' addresses."""
-        for name, port in self.daemon.ports.items() if self.daemon else ():
+        """Count changes of ports' addresses.  What a daemon has of its ports is replaced as a whole."""
+        ports = self.daemon.ports if self.daemon else {}
+        if ports is self.ports:
+            return
+        self.ports, self.present = ports, {}
+        for name, port in ports.items():
             before, addresses = self.addresses.get(name), port["addresses"]
             if before is not addresses:
                 self.changes[name] += before is not None and before != addresses

@@ -26,6 +26,7 @@ class Places:
         self.machine, self.where = machine, dict(where)
         self.pids: dict[str, int] = {}
         self.strangers: dict[str, Space] = {}  # of another process with the number of one that has ended, and nobody has agreed
+        self.asked = 0  # requests without an answer by which an operator has agreed to what is there when they are done
         self.lost_at: dict[Space, int] = {}
         self.slow = False  # whether a process has ended
 
@@ -51,7 +52,7 @@ class Places:
         if place.startswith(PROCESS):
             again = self.pids.get(place, 0)
             self.pids[place] = self.machine.world.tasks.hold(space, again)
-            if again:
+            if again and not self.asked:
                 self.strangers[place] = space
         else:
             self.machine.world.spaces.name(place, space)
@@ -88,8 +89,13 @@ class Places:
         return {} if place is None else {"netns": self.pids.get(place, place)}
 
     def agreed(self) -> None:
-        """An operator has asked for what is there now, with whatever processes have the numbers."""
+        """An operator asks for what is there, with whatever processes have the numbers now, or until the request is answered."""
         self.strangers.clear()
+        self.asked += 1
+
+    def answered(self) -> None:
+        """To be called for each `agreed`."""
+        self.asked -= 1
 
     @property
     def settle_ns(self) -> int:

@@ -164,6 +164,7 @@ def reload(machine: Machine, name: str, with_extra: bool) -> None:
         machine.record.disturb(machine.layout.number(machine.layout.extras[-1]), "not there")
 
     def then(answer: Any) -> None:
+        machine.places.answered()
         calm()
         namespaces.loaded_again(machine)
         edges.loaded_again(machine)
@@ -198,6 +199,7 @@ def add(machine: Machine, name: str, keep: bool = False) -> None:
     machine.places.agreed()
 
     def then(answer: Any) -> None:
+        machine.places.answered()
         if isinstance(answer, dict) and name in machine.layout.taps:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)

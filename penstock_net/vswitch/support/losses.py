@@ -491,7 +491,9 @@ def counted(row: Mapping[str, Any]) -> dict[str, int]:
     for place in _OTHERS:
         value: Any = row
         for key in place.path:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            value = value.get(key) if isinstance(value, (dict, Mapping)) else None
+            if value is None:
+                break
         if value is not None:
             found[place.reason] = int(value)
     if "lost_on_the_way" in found:  # among which are those that its socket had no room for

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.vswitch.world.contract import ASKED, COMPUTED, World, asked
+from penstock_net.vswitch.world.kept import forget
 
 
 class Kernel:
@@ -59,6 +60,7 @@ def use(world: World) -> None:
         part = globals()[name]
         part.__dict__.clear()
         part.__name__ = name
+    forget()
     table.use(world.calls)
 
 

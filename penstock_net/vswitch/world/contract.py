@@ -5,6 +5,7 @@ A world has parts, named after the standard modules that it takes the place of (
 Constants, in capitals, are those of Linux in every world. Functions raise what the standard module raises, such as OSError.
 """
 
+import functools
 from typing import Any, Protocol
 
 
@@ -125,6 +126,7 @@ COMPUTED: dict[str, frozenset[str]] = {
 }
 
 
-def asked(part: str) -> set[str]:
+@functools.cache
+def asked(part: str) -> frozenset[str]:
     """The names of a part that a world provides."""
-    return {name for names, _ in ASKED[part] for name in names.split()}
+    return frozenset(name for names, _ in ASKED[part] for name in names.split())

@@ -71,14 +71,16 @@ class Table:
     def __init__(self, pid: Callable[[], int], is_dead: Callable[[], bool], leave: Callable[[Any], None]) -> None:
         """Which process asks, and whether it was killed: then it has none, whatever it still does; who leaves a namespace."""
         self.files: dict[int, File] = {}
+        self.lowest = FIRST  # no lower number is free
         self.is_dead, self.leave = is_dead, leave
         self.pid, self.owners = pid, dict[int, int]()  # processes, by descriptor
         self.heirs: dict[int, list[int]] = {}  # other processes that have one as well, since it was passed to them
 
     def add(self, file: File) -> int:
-        number = FIRST
+        number = self.lowest
         while number in self.files:
             number += 1
+        self.lowest = number + 1
         self.files[number] = file
         self.owners[number] = self.pid()
         file.descriptors += 1
@@ -111,6 +113,7 @@ class Table:
                 self.owners[number] = heirs.pop(0)
             return
         file = self.files.pop(number)
+        self.lowest = min(self.lowest, number)
         del self.owners[number]
         self.release(file)
 

@@ -26,7 +26,7 @@ from penstock_net.vswitch.world.simulated.netlink import (
     root_report,
 )
 from penstock_net.vswitch.world.simulated.streams import Listening
-from penstock_net.vswitch.world.simulated.tasks import Tasks
+from penstock_net.vswitch.world.simulated.tasks import Tasks, never
 
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 SET_TAP, SET_PERSISTENT, SET_OFFLOADS, SET_HEADER_BYTES, GET_TAP = 0x400454CA, 0x400454CB, 0x400454D0, 0x400454D8, 0x800454D2
@@ -89,7 +89,7 @@ class Simulated:
         self.now = max(self.now, at)
         do()
 
-    def wait(self, until: float, is_over: Callable[[], bool] = lambda: False, files: Sequence[File] = ()) -> None:
+    def wait(self, until: float, is_over: Callable[[], bool] = never, files: Sequence[File] = ()) -> None:
         """Let time pass until something is so, or until then; `files` as `Tasks.wait` has it.  Stuck: neither will come."""
         self.tasks.wait(until, is_over, files)
 

@@ -20,38 +20,38 @@ class Ring:
     """The kernel's ring of pointers: room is given back 16 frames at a time, so it may hold a few less."""
 
     def __init__(self, size: int) -> None:
-        self.slots: list[bytes | None] = [None] * size
+        self.size, self.slots = size, dict[int, bytes]()  # those that are taken: a ring of 100,000 has a few frames
         self.batch = 16 if size >= 32 else 1
         self.producer = self.head = self.tail = 0
 
     def put(self, frame: bytes) -> bool:
         """Whether there was room."""
-        if not self.slots or self.slots[self.producer] is not None:
+        if not self.size or self.producer in self.slots:
             return False
         self.slots[self.producer] = frame
-        self.producer = (self.producer + 1) % len(self.slots)
+        self.producer = (self.producer + 1) % self.size
         return True
 
     def take(self) -> bytes | None:
-        frame = self.slots[self.head] if self.slots else None
+        frame = self.slots.get(self.head)
         if frame is None:
             return None
         after = self.head + 1
-        if after - self.tail >= self.batch or after >= len(self.slots):
+        if after - self.tail >= self.batch or after >= self.size:
             for i in range(self.tail, after):
-                self.slots[i] = None
+                del self.slots[i]
             self.tail = after
-        if after >= len(self.slots):
+        if after >= self.size:
             after = self.tail = 0
         self.head = after
         return frame
 
     def is_empty(self) -> bool:
-        return not self.slots or self.slots[self.head] is None
+        return self.head not in self.slots
 
     def count(self) -> int:
         """Frames that can be taken."""
-        return len(self.slots) - self.slots.count(None) - (self.head - self.tail)
+        return len(self.slots) - (self.head - self.tail)
 
     def resized(self, size: int) -> "Ring":
         """Another one with the frames of this one; those for which it has no room are gone, and nobody counts them."""
@@ -359,7 +359,10 @@ class Space:
         self.make("lo").mtu = 65536
 
     def named(self, name: str) -> Link | None:
-        return next((link for link in self.links.values() if link.name == name), None)
+        for link in self.links.values():
+            if link.name == name:
+                return link
+        return None
 
     def make(self, name: str) -> Link:
         self.last += 1  # never used again

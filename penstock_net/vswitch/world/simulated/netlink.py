@@ -31,6 +31,9 @@ OF_LINKS = 1  # a group
 TRUESIZE = 2304  # bytes of a receive buffer that a report takes, about
 LEAST_ROOM = 2304
 HEAD = struct.Struct("=HH")  # of an attribute
+MESSAGE, OF_LINK = struct.Struct("=IHHII"), struct.Struct("=BBHiII")
+# Attributes of an interface: the length of its queue, its MTU, its Ethernet address, and its counters.
+VALUES = struct.Struct("=HHI HHI HH6s2x HH8Q136x")
 
 
 def _attribute(kind: int, value: bytes) -> bytes:
@@ -46,23 +49,25 @@ def _attributes(content: bytes, at: int = 16) -> Iterator[tuple[int, bytes]]:
         at += length + -length % 4
 
 
+IS_TUN = _attribute(LINK_INFO, _attribute(KIND, b"tun\0"))
+
+
 def message(kind: int, content: bytes, serial: int, flags: int = 0) -> bytes:
-    return struct.pack("=IHHII", 16 + len(content), kind, flags, serial, 0) + content
+    return MESSAGE.pack(16 + len(content), kind, flags, serial, 0) + content
+
+
+@functools.lru_cache(256)
+def _name(name: str) -> bytes:
+    return _attribute(NAME, name.encode() + b"\0")
 
 
 def described(link: Link, changed: int = 0) -> bytes:
     """An interface, as the kernel reports it."""
     counts = (link.frames_in, link.frames_out, link.bytes_in, link.bytes_out, 0, 0, link.dropped_in, link.dropped_out)
-    return struct.pack("=BBHiII", 0, 0, 1, link.index, link.flags, changed) + b"".join(
-        [
-            _attribute(NAME, link.name.encode() + b"\0"),
-            _attribute(QUEUE_LENGTH, struct.pack("=I", link.queue_frames)),
-            _attribute(MTU, struct.pack("=I", link.mtu)),
-            _attribute(ADDRESS, link.mac),
-            _attribute(STATS64, struct.pack("=8Q", *counts) + bytes(17 * 8)),
-            *([_attribute(LINK_INFO, _attribute(KIND, b"tun\0"))] if link.tap or link.is_persistent else []),
-        ]
-    )
+    plain = 8, QUEUE_LENGTH, link.queue_frames, 8, MTU, link.mtu, 10, ADDRESS, link.mac
+    found = OF_LINK.pack(0, 0, 1, link.index, link.flags, changed) + _name(link.name)
+    found += VALUES.pack(*plain, 4 + 25 * 8, STATS64, *counts)
+    return found + IS_TUN if link.tap or link.is_persistent else found
 
 
 def _address(link: Link, address: bytes, prefix: int) -> bytes:
@@ -186,7 +191,7 @@ class Route(File):
 
     def write(self, data: bytes) -> int:
         """One request; its answer is there at once."""
-        length, kind, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        length, kind, flags, serial, _ = MESSAGE.unpack_from(data)
         content = data[16:length]
         try:
             answers = self._answers(kind, content, flags & DUMP == DUMP)
@@ -325,8 +330,10 @@ class Route(File):
 
     def _meant(self, content: bytes) -> Link:
         """OSError: there is no such interface."""
-        index, values = struct.unpack_from("=i", content, 4)[0], dict(_attributes(content))
-        link = self.space.links.get(index) if index else self.space.named(values.get(NAME, b"").rstrip(b"\0").decode())
+        if index := struct.unpack_from("=i", content, 4)[0]:
+            link = self.space.links.get(index)
+        else:
+            link = self.space.named(dict(_attributes(content)).get(NAME, b"").rstrip(b"\0").decode())
         if link is None:
             raise OSError(errno.ENODEV, "no such interface")
         return link
@@ -372,7 +379,7 @@ class Diagnosis(File):
         return self.queue.popleft()[:room] if self.queue else -errno.EAGAIN
 
     def write(self, data: bytes) -> int:
-        _, _, flags, serial, _ = struct.unpack_from("=IHHII", data)
+        _, _, flags, serial, _ = MESSAGE.unpack_from(data)
         if flags & DUMP == DUMP:
             self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)

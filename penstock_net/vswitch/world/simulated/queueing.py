@@ -57,7 +57,10 @@ class Queueing:
         return sum(len(each.frames) for each in self.classes.values())
 
     def _class_of(self, frame: bytes) -> int:
-        return next((each.minor for each in self.filters if each.matches(frame)), self.rest)
+        for each in self.filters:
+            if each.matches(frame):
+                return each.minor
+        return self.rest
 
     def has_class(self, frame: bytes) -> bool:
         """Whether a filter assigns a frame to a class of its own."""

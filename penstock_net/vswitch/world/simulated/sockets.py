@@ -126,14 +126,16 @@ class Socket:
     # ---- Options ----
 
     def setsockopt(self, level: int, option: int, value: Any) -> None:
-        if option in (socket.SO_RCVBUF, SO_RCVBUFFORCE) and level == socket.SOL_SOCKET and hasattr(self.file, "room"):
-            self.file.room = max(2 * value, LEAST_ROOM)
-        elif isinstance(self.file, Datagrams):
-            self.file.option(level, option, value)
-        elif isinstance(self.file, Packets) and level == SOL_PACKET:
-            self.file.option(option, value)
-        elif option == SO_ATTACH_FILTER and level == socket.SOL_SOCKET and isinstance(self.file, Route):
-            self.file.attach_filter(value)
+        file = self.file
+        if level == socket.SOL_SOCKET and option in (socket.SO_RCVBUF, SO_RCVBUFFORCE) and hasattr(file, "room"):
+            file.room = max(2 * value, LEAST_ROOM)
+        elif isinstance(file, Route):
+            if option == SO_ATTACH_FILTER and level == socket.SOL_SOCKET:
+                file.attach_filter(value)
+        elif isinstance(file, Datagrams):
+            file.option(level, option, value)
+        elif isinstance(file, Packets) and level == SOL_PACKET:
+            file.option(option, value)
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> Any:
         if level == socket.SOL_SOCKET and isinstance(self.file, (Datagrams, Packets)):
@@ -196,7 +198,7 @@ class Socket:
         return TimeoutError("timed out") if self.timeout else refused(errno.EAGAIN)
 
     def _taken(self, answer: Any) -> Any:
-        if isinstance(answer, int) and answer < 0:
+        if type(answer) is int and answer < 0:
             raise refused(-answer)
         return answer
 

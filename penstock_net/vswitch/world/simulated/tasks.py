@@ -43,8 +43,8 @@ class Task:
         self.name, self.pid = name, pid
         self.space: Any = None  # the namespace that it is in
         self.until: float = 0.0  # ready then
-        self.is_over: Callable[[], bool] = _never
-        self.files: Sequence[File] = ()  # that it waits for: `is_over` is asked when something has happened to one
+        self.is_over: Callable[[], bool] = never
+        self.files: Sequence[File | Event] = ()  # that it waits for: `is_over` is asked when something has happened to one
         self.told = True
         self.killed = self.ended = False
         self.thread: Thread | None = None
@@ -69,7 +69,8 @@ class Process(File):
         self.happened(select.EPOLLIN)
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Of who waits for a time alone: nobody asks."""
     return False
 
 
@@ -179,7 +180,7 @@ class Tasks:
 
     # ---- Who runs ----
 
-    def wait(self, until: float, is_over: Callable[[], bool], files: Sequence[File] = ()) -> None:
+    def wait(self, until: float, is_over: Callable[[], bool], files: "Sequence[File | Event]" = ()) -> None:
         """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come.
 
         files  those that `is_over` depends on: it is asked now, and after each time that one says that something has happened
@@ -187,7 +188,7 @@ class Tasks:
         task = self.current
         if task.ended:
             raise Killed
-        task.until, task.is_over, task.files, task.told = until, is_over, files, True
+        task.until, task.is_over, task.files, task.told = until, is_over, files, is_over is not never
         for file in files:
             file.sleepers.append(task)
         self.waits += 1
@@ -216,7 +217,7 @@ class Tasks:
     def maybe_pass(self) -> None:
         """Let another task run, perhaps: where the world is asked for something that takes no time."""
         if len(self.all) > 1 and not self.current.killed and self.random() < YIELDS:
-            self.wait(0.0, _never)
+            self.wait(0.0, never)
 
     def failed(self, error: BaseException) -> None:
         """The first task is told, which ends the run."""
@@ -225,26 +226,29 @@ class Tasks:
 
     def _chosen(self) -> Task:
         """The task that runs next. If there is none, time passes."""
-        world = self.world
+        world, planned = self.world, self.world.planned
         while True:
-            while world.planned and world.planned[0][0] <= world.now:
+            while planned and planned[0][0] <= world.now:
                 world.happen()
-            now = world.now
+            now, due = world.now, math.inf
             ready: list[Task] = []
             for task in self.all:
-                if task.until <= now or task.killed:
+                until = task.until
+                if until <= now or task.killed:
                     ready.append(task)
-                elif task.told:
+                    continue
+                if task.told:
                     if task.is_over():
                         ready.append(task)
                     elif task.files:
                         task.told = False
+                if until < due:
+                    due = until
             if len(ready) == 1:
                 return ready[0]
             if ready:
                 return ready[int(len(ready) * self.random())]
-            due = min([task.until for task in self.all])
-            if world.planned and world.planned[0][0] <= due:
+            if planned and planned[0][0] <= due:
                 world.happen()
             elif math.isinf(due):
                 waiting = ", ".join(task.name for task in self.all)
@@ -293,19 +297,22 @@ class Event:
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks, self.is_set_ = tasks, False
+        self.sleepers: list[Task] = []
 
     def is_set(self) -> bool:
         return self.is_set_
 
     def set(self) -> None:
         self.is_set_ = True
+        for task in self.sleepers:
+            task.told = True
 
     def clear(self) -> None:
         self.is_set_ = False
 
     def wait(self, timeout: float | None = None) -> bool:
         end = math.inf if timeout is None else self.tasks.world.now + timeout * NANO
-        self.tasks.wait(end, self.is_set)
+        self.tasks.wait(end, self.is_set, [self])
         return self.is_set_
 
 
