@@ -99,6 +99,10 @@ class Record:
                 return found[frame]
         return None
 
+    def not_come(self) -> list[Frame]:
+        """Frames that were accepted, and of which nobody knows more."""
+        return [frame for found in self._not_come() for frame in found]
+
     def _not_come(self) -> tuple[dict[Frame, int], ...]:
         return self.under_way, self.in_class, self.may_be_late
 

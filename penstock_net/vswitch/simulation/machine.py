@@ -198,6 +198,8 @@ class Machine:
         self.spoil: tuple[str, str] | None = None  # what becomes of the next process that is to take over
         self.is_upgrading, self.stood_ns = False, 0  # the latter: for which no step was done, since the switch stood still
         self.restart = ""  # how the switch ends that is started again in the end
+        self.is_down, self.crashes = False, 0  # whether it was killed, and is not started again yet; how often it was killed
+        self.doubtful: set[Frame] = set()  # that had not come when it was killed, from or to one of its ports
         self.upgrade_draw = random.Random("upgrades")  # how long new processes take to start
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
         self.changes: Counter[str] = Counter()  # of these
@@ -248,13 +250,15 @@ class Machine:
 
     def __exit__(self, *error: object) -> None:
         self.abandon()
-        self._unwind()
+        self.stop_workers()
+        self.world.tasks.unwind()
+        self.daemons.clear()
         edge.THREADS = self.edge_threads
         world.use(world.KERNEL)
         log.disabled = False
 
-    def _unwind(self) -> None:
-        """Free the memory of processes that have ended where they were."""
+    def stop_workers(self) -> None:
+        """Have those come back that have ended where they were, when the world's tasks are unwound."""
         tasks = self.world.tasks
         for switch in [each.switch for each in self.daemons if each.switch.crew]:
             if switch.crew.threads[0].task in tasks.stopped:
@@ -262,8 +266,6 @@ class Machine:
                 for k in range(switch.count):
                     with contextlib.suppress(OSError):  # its descriptors are closed
                         switch.want(k, True)
-        tasks.unwind()
-        self.daemons.clear()
 
     def abandon(self) -> None:
         """After a failure: have all tasks end that can."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock_net.vswitch.simulation import restarts
 from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.simulation.layout import QUEUES, Layout
@@ -102,6 +103,7 @@ class Pair:
 
     def __exit__(self, *error: object) -> None:
         self.machines["far"].abandon()
+        self.machines["far"].stop_workers()
         self.machines["near"].__exit__(*error)
 
     def machine(self, name: str) -> Machine:
@@ -129,7 +131,7 @@ class Pair:
         table.check()
         self.record.check()
         if counters:
-            self.each(lambda machine: machine.check_counters())
+            self.each(lambda machine: None if machine.is_down else machine.check_counters())
 
     def pass_time(self, ns: int) -> None:
         """With the laws looked at now and then, those of counters where frames have moved since."""
@@ -145,7 +147,8 @@ class Pair:
 
         Of what an overlay refuses, some datagrams are of no frame, or have come twice: so many frames may be among them.
         """
-        found = self.machines["near"].counted_by_kernel()
+        found = self.machines["near"].counted_by_kernel()  # of the whole world, but for what a machine itself counts
+        found["at interfaces without a socket"] += self.machines["far"].unheard
         doubtful = 0
         for side, machine in self.machines.items():
             counts, device = machine.counted_by_switch(), self.overlay(side)
@@ -158,6 +161,7 @@ class Pair:
         found["lost by the network"] = self.wire.lost_frames()
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found["refused by the other switch"] = min(max(0, missing - found.total()), doubtful)
+        found["lost with a switch that was killed"] = restarts.lost_with([*self.machines.values()], missing - found.total())
         self.record.account(found)
         return found
 
@@ -168,6 +172,8 @@ class Pair:
 
     def check_reports(self) -> None:
         """Broken: an end has not noticed how much the network has lost of what was sent to it, in its only session."""
+        if any(machine.crashes for machine in self.machines.values()):
+            return
         for side, other in (SIDES, SIDES[::-1]):
             here, there = self.overlay(side), self.overlay(other)
             if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
@@ -203,6 +209,11 @@ class Pair:
                 self.record.calm(WIRE, "no session")
 
         self.world.at(self.world.now + RECOVER_NS, then)
+
+    @property
+    def stood_ns(self) -> int:
+        """For which no step was done, since a switch stood still."""
+        return sum(machine.stood_ns for machine in self.machines.values())
 
     def mend(self) -> None:
         self.wire.calm()

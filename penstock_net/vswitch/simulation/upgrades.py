@@ -20,7 +20,7 @@ SAID = ("hello", "prepared", "built", "ready", "serving")  # messages of the new
 DIES, ENDS, LATE = "dies", "has said", "late"  # before it says it; when it has said it; it says it too late
 LATE_S = 7.0  # beyond the time that an old process waits that has stopped
 LONGEST_START_S = 0.03
-DRAWN = 0.1  # of the runs have upgrades
+DRAWN, FAILED = 0.1, 0.4  # of the runs have upgrades; of these, so many fail
 NOT_UPGRADED, LOST = "not upgraded, the switch goes on as it was", "the new process took over and has ended"
 STILL = "stands still"
 # What goes on while nothing moves: times, and what threads do that have not begun in the new process.
@@ -176,6 +176,14 @@ def upgrade(machine: "Machine", name: str, said: str = "", how: str = "") -> Non
 DO: dict[str, Callable[..., None]] = {"upgrade": upgrade}
 
 
+def draw_spoil(draw: random.Random) -> tuple[str, ...]:
+    """What a new process fails at, and how; nothing: it does not."""
+    if draw.random() >= FAILED:
+        return ()
+    said = draw.choice(SAID[:4])
+    return said, draw.choice((DIES, DIES, LATE) if said == "ready" else (DIES, ENDS))
+
+
 def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
     """Upgrades of a run, from a generator of their own."""
     draw = random.Random(f"upgrades of {seed}")
@@ -184,11 +192,7 @@ def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
     found = []
     for _ in range(draw.choice((1, 1, 2))):
         at = draw.randrange(max(1, until))
-        spoil: tuple[str, ...] = ()
-        if draw.random() < 0.4:
-            said = draw.choice(SAID[:4])
-            spoil = (said, draw.choice((DIES, DIES, LATE) if said == "ready" else (DIES, ENDS)))
-        found.append(Step(at, "upgrade", "", spoil))
+        found.append(Step(at, "upgrade", "", draw_spoil(draw)))
         for _ in range(draw.randrange(6)):
             name, target = draw.sample(layout.base, 2)
             sent = Step(at + draw.randrange(60 * MS), "send", name, (target, draw.choice((1, 10, 40)), draw.choice((60, 700))))
