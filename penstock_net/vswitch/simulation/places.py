@@ -26,6 +26,7 @@ class Places:
         self.machine, self.where = machine, dict(where)
         self.pids: dict[str, int] = {}
         self.strangers: dict[str, Space] = {}  # of another process with the number of one that has ended, and nobody has agreed
+        self.agreeing = 0  # requests of operators that agree with what is there when they are answered
         self.lost_at: dict[Space, int] = {}
         self.slow = False  # whether a process has ended
 
@@ -51,7 +52,7 @@ class Places:
         if place.startswith(PROCESS):
             again = self.pids.get(place, 0)
             self.pids[place] = self.machine.world.tasks.hold(space, again)
-            if again:
+            if again and not self.agreeing:
                 self.strangers[place] = space
         else:
             self.machine.world.spaces.name(place, space)
@@ -87,9 +88,14 @@ class Places:
         place = self.where.get(port)
         return {} if place is None else {"netns": self.pids.get(place, place)}
 
-    def agreed(self) -> None:
-        """An operator has asked for what is there now, with whatever processes have the numbers."""
+    def agree(self) -> None:
+        """An operator asks for what is there, with whatever processes have the numbers, until `agreed`."""
         self.strangers.clear()
+        self.agreeing += 1
+
+    def agreed(self) -> None:
+        """That has an answer, perhaps of a process to which the switch was handed over meanwhile."""
+        self.agreeing -= 1
 
     @property
     def settle_ns(self) -> int:

@@ -176,6 +176,7 @@ def _check(machine: Machine, counters: bool = True) -> None:
     table.check()
     machine.record.check()
     machine.places.check()
+    edges.check(machine)
     if counters:
         machine.check_counters()
         if machine.look_ns:

@@ -158,13 +158,14 @@ def undo(machine: Machine, name: str) -> None:
 def reload(machine: Machine, name: str, with_extra: bool) -> None:
     """The specification, perhaps with one port more; interfaces that were deleted are made again."""
     machine.extra = list(machine.layout.extras[-1:]) if with_extra else []
-    machine.places.agreed()
+    machine.places.agree()
     calm = _usual_addresses(machine)
     if not with_extra and machine.layout.extras:
         machine.record.disturb(machine.layout.number(machine.layout.extras[-1]), "not there")
 
     def then(answer: Any) -> None:
         calm()
+        machine.places.agreed()
         namespaces.loaded_again(machine)
         edges.loaded_again(machine)
         for tap in machine.layout.taps:
@@ -195,9 +196,10 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
 def add(machine: Machine, name: str, keep: bool = False) -> None:
     """keep: it comes back when the switch is started again."""
     at = machine.layout.number(name)
-    machine.places.agreed()
+    machine.places.agree()
 
     def then(answer: Any) -> None:
+        machine.places.agreed()
         if isinstance(answer, dict) and name in machine.layout.taps:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)
