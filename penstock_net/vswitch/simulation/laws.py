@@ -11,6 +11,7 @@ from penstock_net.vswitch.simulation.frames import Flow, Frame
 MS = 1_000_000
 BOUND_NS = 25 * MS  # in which a frame arrives between two ports with which nothing is wrong
 CLASS_BOUND_NS = 1500 * MS  # in which it does if its flow has a class of an edge, since its receiver did not read
+MACS = 12  # bytes of a frame's Ethernet addresses
 LONGEST = 64  # frames that a failure names
 
 
@@ -28,6 +29,9 @@ class Record:
         self.may_be_late: dict[Frame, int] = {}  # of these, those whose ports something was wrong with when they were late
         self.last: dict[Flow, int] = {}  # the last number that has come
         self.sent = self.came = 0
+        # Of frames that lie, without their Ethernet addresses: how many have not come, and the port to which they may.
+        self.lies: dict[bytes, tuple[int, int | None]] = {}
+        self.lies_left = 0  # those that have not come, of which that counts
         self.ignored: Counter[str] = Counter()  # frames that came where no program was that takes them
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
@@ -59,8 +63,34 @@ class Record:
         self.sent += 1
         self.sent_by[frame.flow.source] += 1
 
+    def lied(self, data: bytes, at: int, to: int | None, counts: bool = True) -> None:
+        """A frame that lies was taken, which may come to a port at most; counts: as one that has not come, until it has."""
+        self.note("lie", at, data)
+        self.see_frame(at, data, True)
+        content = data[MACS:]
+        self.lies[content] = (self.lies.get(content, (0, to))[0] + 1, to)
+        self.lies_left += counts
+        self.sent += counts
+        self.sent_by[at] += counts
+
+    def _lie_came(self, data: bytes, at: int) -> None:
+        content = data[MACS:]
+        left, to = self.lies[content]
+        self.note("lie came", at, data)
+        self.see_frame(at, data, False)
+        if to != at or not left:
+            what = "twice" if to == at else f"to {self.names[at]}"
+            self.fail(f"a frame that lies came {what}: {data[:LONGEST].hex()}")
+        self.lies[content] = (left - 1, to)
+        self.lies_left -= 1
+        self.came += 1
+        self.came_to[at] += 1
+
     def arrived(self, data: bytes, at: int) -> None:
         """A program has received a frame at a port."""
+        if data[MACS:] in self.lies:
+            self._lie_came(data, at)
+            return
         frame = frames.read(data)
         self.note("came", at, frame)
         self.see_frame(at, data, False)
@@ -80,6 +110,9 @@ class Record:
 
     def ignore(self, data: bytes, at: int, why: str) -> None:
         """A frame came to an interface, and no program there takes it."""
+        if data[MACS:] in self.lies:
+            self._lie_came(data, at)
+            return
         frame = frames.read(data)
         self.note("ignored", at, frame, why)
         self.see_frame(at, data, False)

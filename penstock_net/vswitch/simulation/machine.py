@@ -21,7 +21,7 @@ from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames, upgrades
+from penstock_net.vswitch.simulation import frames, lies, upgrades
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
@@ -81,7 +81,7 @@ class App:
 
     def __init__(self, machine: "Machine", name: str, life: int) -> None:
         self.machine, self.name, self.life = machine, name, life
-        self.wanted: deque[tuple[str, int]] = deque()  # receivers and lengths
+        self.wanted: deque[tuple[str, int | lies.Lie]] = deque()  # receivers, and lengths or frames that lie
         self.numbers: Counter[int] = Counter()  # of frames, by queue
         self.most = 32  # frames that it reads at once; 0: it does not read
         self.pause_ns = 0  # between two readings
@@ -145,6 +145,13 @@ class App:
         sent = 0
         while self.wanted:
             to, size = self.wanted[0]
+            if isinstance(size, lies.Lie):
+                if not self.port.send(lies.QUEUE, [size.data]):
+                    break
+                self.machine.record.lied(size.data, self.machine.layout.number(self.name), size.to)
+                self.wanted.popleft()
+                sent += 1
+                continue
             queue = self.machine.layout.number(to)
             if self.port.waiting(queue) + size > WINDOW:
                 break
@@ -200,6 +207,7 @@ class Machine:
         self.restart = ""  # how the switch ends that is started again in the end
         self.is_down, self.crashes = False, 0  # whether it was killed, and is not started again yet; how often it was killed
         self.doubtful: set[Frame] = set()  # that had not come when it was killed, from or to one of its ports
+        self.doubtful_lies = 0  # frames that lie, and had not come then
         self.upgrade_draw = random.Random("upgrades")  # how long new processes take to start
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
         self.changes: Counter[str] = Counter()  # of these

@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock_net.vswitch.simulation import restarts
+from penstock_net.vswitch.simulation import forgery, restarts
+from penstock_net.vswitch.simulation.forgery import Forger
 from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.simulation.layout import QUEUES, Layout
 from penstock_net.vswitch.simulation.machine import Machine
 from penstock_net.vswitch.simulation.wire import Wire
 from penstock_net.vswitch.world.calls import table
-from penstock_net.vswitch.world.simulated.datagrams import HEADERS
+from penstock_net.vswitch.world.simulated.datagrams import HEADERS, parsed
 from penstock_net.vswitch.world.simulated.links import Link
 
 SIDES, LINK, UPLINK = ("near", "far"), "overlay", "eth0"
@@ -23,8 +24,9 @@ UDP_PORT = 7000
 LOOK_NS = 50 * MS
 RECOVER_NS = 1500 * MS  # after which frames pass again when nothing is wrong with the network any more
 CLOSE = 8  # bytes by which it may be shorter
-NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "forged", "truncated")  # what of an overlay counts datagrams
-DOUBTFUL = ("too_old", "other_session", "too_long", "errors_out")  # of them, those that may have been a frame
+# What of an overlay counts datagrams.
+NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "device_refused", *forgery.REFUSED)
+DOUBTFUL = ("too_old", "other_session", "device_too_long", "errors_out")  # of them, those that may have been a frame
 
 
 def layouts(secret: str = "") -> dict[str, Layout]:
@@ -69,6 +71,8 @@ class Pair:
         near = Machine(seed, own, ports["near"], name="near")
         self.machines = {"near": near, "far": Machine(seed, own, ports["far"], beside=near, name="far")}
         self.world, self.record = near.world, near.record
+        self.addresses = {side: parsed((HOSTS[side], UDP_PORT)) for side in SIDES}
+        self.forger = Forger(self, settings["secret"])
         self.wire = Wire(self, settings["delay_ns"])
         self.record.needs = self._needs
         self.record.place = lambda frame: self.wire.places.get(frame, frame.number)
@@ -109,6 +113,9 @@ class Pair:
     def machine(self, name: str) -> Machine:
         """That of a port, or of a side."""
         return self.machines[self.side[name]]
+
+    def other(self, side: str) -> str:
+        return SIDES[1 - SIDES.index(side)]
 
     def each(self, do: Callable[[Machine], None]) -> None:
         for machine in self.machines.values():
@@ -177,10 +184,10 @@ class Pair:
         for side, other in (SIDES, SIDES[::-1]):
             here, there = self.overlay(side), self.overlay(other)
             if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
-                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed) + there["too_long"]
-                missed = here["overlay"]["lost_on_the_way"]
-                if not lost <= missed <= lost + there["errors_out"]:  # of the latter some have no number
-                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {there['errors_out']} not sent")
+                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed)
+                missed, unsent = here["overlay"]["lost_on_the_way"], there["errors_out"] + there["too_long"]
+                if not lost <= missed <= lost + unsent:  # of the latter some have no number: greetings, probes
+                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {unsent} not sent")
 
     def check_path(self) -> None:
         """Broken: the longest datagram is not what passes, to some bytes."""

@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import restarts, run, upgrades
+from penstock_net.vswitch.simulation import forgery, lies, restarts, run, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -115,6 +115,7 @@ DO: dict[str, Callable[..., None]] = {
     "uplink stops": uplink_stops,
     "no memory": no_memory,
     "mend": mend,
+    **forgery.DO,
     "upgrade": upgrade,
     "crash": crash,
     "come back": come_back,
@@ -224,7 +225,8 @@ def simulate_pair(
     chosen = drawn if settings is None else settings
     until, plan = parse_time(duration, "duration") // 1000, list(steps or ())
     if steps is None:
-        plan = sorted([*draw_steps(draw, until), *draw_changes(seed, until)], key=lambda step: step.at)
+        more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
+        plan = sorted([*draw_steps(draw, until), *draw_changes(seed, until), *more], key=lambda step: step.at)
     pair, failure, counts = Pair(seed, chosen), "", dict[str, int]()
     begin = pair.world.now
     told = Trace(pair.world, pair.record, begin) if trace or pcap else None
@@ -291,6 +293,7 @@ def _run(pair: Pair, plan: Sequence[Step]) -> dict[str, int]:
     pair.pass_time(3 * BOUND_NS)
     pair.check_path()
     pair.check_reports()
+    pair.forger.check()
     counts = pair.account()
     for side, machine in pair.machines.items():
         run.left(machine, before[side])

@@ -62,6 +62,7 @@ def crash(machine: "Machine") -> None:
         record.disturb(at, CRASHED)
     machine.world.tasks.stop(machine.pid, -9)
     machine.doubtful.update(frame for frame in record.not_come() if {frame.flow.source, frame.flow.target} & mine)
+    machine.doubtful_lies = record.lies_left
     for name in [name for name, app in machine.apps.items() if app.port]:
         machine.end_app(name, killed=False)
 
@@ -83,8 +84,10 @@ def come_back(machine: "Machine") -> None:
 
 def lost_with(machines: "Sequence[Machine]", uncounted: int) -> int:
     """Frames that were lost with switches that were killed, of so many that are counted nowhere."""
-    left = set(machines[0].record.not_come())
-    return max(0, min(uncounted, sum(any(frame in each.doubtful for each in machines) for frame in left)))
+    record = machines[0].record
+    frames = sum(any(frame in each.doubtful for each in machines) for frame in record.not_come())
+    lies = min(record.lies_left, max(each.doubtful_lies for each in machines))
+    return max(0, min(uncounted, frames + lies))
 
 
 # ---- In the end ----

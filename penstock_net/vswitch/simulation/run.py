@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
+from penstock_net.vswitch.simulation import edges, lies, namespaces, restarts, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -92,6 +92,7 @@ def simulate(
     plan = list(steps or ())
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
+        more += lies.draw_steps(seed, until, layout.base)
         plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)
     machine, failure, counts = Machine(seed, chosen, layout), "", dict[str, int]()
     begin = machine.world.now

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
+from penstock_net.vswitch.simulation import edges, lies, namespaces, restarts, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -251,6 +251,7 @@ DO: dict[str, Callable[..., None]] = {
     **edges.DO,
     **upgrades.DO,
     **restarts.DO,
+    **lies.DO,
 }
 
 
