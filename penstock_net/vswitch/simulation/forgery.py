@@ -1,7 +1,7 @@
-"""Datagrams that somebody else sends to the socket of an overlay, as if they were the peer's: noise, copies, and copies that are changed.
+"""Datagrams that somebody else sends to the socket of an overlay, as if they were the peer's: noise, copies, changed copies.
 
-Who does it sees what the two send, and has no `secret`; without one they have nothing that a stranger who sees all does not have,
-so that only headers are changed then, whose check word is as it was.  Each is to be refused and counted, and to change nothing.
+Who does it sees what the two send, and does not know their `secret`.  Without one only headers are changed, since content is then
+protected by the check sum of UDP only.  Each is to be refused and counted, and to change nothing.
 """
 
 import random
@@ -23,12 +23,7 @@ FIELDS = {"window": (4, 8), "session": (8, 16), "number": (16, 24), "acknowledge
 WHOLE = ("noise", "short", "stranger", "replayed", "greeting", "version", "kind", "super-frames")
 OF_SECRETS = ("content", "cut", "longer")  # which only a secret protects
 DRAWN = 0.15  # of the runs have some
-REFUSED = (
-    "truncated",
-    "forged",
-    "other_version",
-    "other_super_frames",
-)  # by an overlay, for which nothing but a forger is to blame
+REFUSED = ("truncated", "forged", "other_version", "other_super_frames")  # what of an overlay counts forged datagrams only
 PERHAPS = ("other_session", "duplicates", "too_old", "hellos_received")  # the counters of others that may be a forger's
 
 
@@ -67,10 +62,7 @@ class Forger:
             return draw.randbytes(draw.randrange(1, LONGEST))
         if kind == "greeting":  # of somebody who has no secret
             return Endpoint(draw.randbytes(16)).message(1)
-        if kind == "replayed":
-            seen = [*self.came[peer], *self.greetings]
-        else:
-            seen = list(self.sent[peer])
+        seen = [*self.came[peer], *self.greetings] if kind == "replayed" else list(self.sent[peer])
         if not seen:
             return None
         data = bytearray(draw.choice(seen))

@@ -1,6 +1,6 @@
-"""Frames that lie, from programs at ports: too short, with lengths that contradict them, of others' addresses, of the link itself.
+"""Frames that lie, from programs at ports: too short, with lengths that contradict them, of others' addresses, to the link.
 
-Each may come at most once, unchanged, to the port that has its destination, if it is one that may pass at all; else it is counted.
+Each may come at most once, unchanged, to the port that has its destination, if it is one that may pass; else it is counted.
 Nothing else may be different for it.
 """
 
@@ -40,10 +40,9 @@ def udp(draw: Draw, source: str, target: str, **other: int) -> bytes:
     content = b"lie" + draw.randbytes(draw.randrange(9, 120))
     length = other.get("length", 28 + len(content))
     first, protocol = other.get("first", 0x45), other.get("protocol", UDP)
-    ip = struct.pack(
-        "!BBHHHBBH4s4s", first, 0, length, 0, other.get("fragment", 0), 64, protocol, 0, packed(source), packed(target)
-    )
-    return IPV4 + ip + struct.pack("!HHHH", 4000 + draw.randrange(9), 4000, other.get("udp", 8 + len(content)), 0) + content
+    ip = struct.pack("!BBHHHBBH", first, 0, length, 0, other.get("fragment", 0), 64, protocol, 0)
+    ports = struct.pack("!HHHH", 4000 + draw.randrange(9), 4000, other.get("udp", 8 + len(content)), 0)
+    return IPV4 + ip + packed(source) + packed(target) + ports + content
 
 
 def six(draw: Draw, length: int) -> bytes:
