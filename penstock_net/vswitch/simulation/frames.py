@@ -6,15 +6,16 @@ import struct
 import zlib
 from typing import NamedTuple
 
-HEADERS = 42  # Ethernet, IPv4, UDP
+HEADERS, SIX_HEADERS = 42, 62  # Ethernet, IPv4 or IPv6, UDP
+TYPE_OF_SIX, SIX = b"\x86\xdd", 16  # the latter: what is added to the number of a queue
 FLOW = struct.Struct("!HHHHH")
 FRAME = struct.Struct("!HHHHHI")  # a flow, and a number in it
 REST = struct.Struct("!HI")  # the length of what follows the headers, and a checksum of the frame's
 MARK_BYTES = FRAME.size + REST.size
 HEADER = struct.Struct("!12sHBBHHHBBH4s4sHHHH")
+HEADER_OF_SIX = struct.Struct("!12sHIHBB16s16sHHHH")
 SENDER, EVERYBODY = b"\4" * 6, b"\xff" * 6
 MACS = b"\2" * 6 + SENDER
-LEAST = HEADERS + MARK_BYTES
 FILLERS = [bytes([i]) for i in range(256)]
 KNOWN = 1 << 14  # flows, headers and texts that are kept: they recur with each frame
 PORT = 1000  # of UDP, of the first flow
@@ -54,9 +55,9 @@ def _flow(data: bytes) -> Flow:
 
 
 def written(frame: Frame, source: str, target: str, size: int) -> bytes:
-    """A frame of at least `size` bytes from one IPv4 address to another."""
+    """A frame of at least `size` bytes from one IPv4 address to another, or from one of IPv6."""
     flow = frame.flow
-    length = max(size, LEAST) - HEADERS
+    length = max(size - (SIX_HEADERS if ":" in source else HEADERS), MARK_BYTES)
     mark = FRAME.pack(*flow, frame.number)
     filler = FILLERS[(frame.number + flow.queue) & 0xFF] * (length - MARK_BYTES)
     headers = _headers(source, target, length, PORT + flow.queue, PORT + flow.source)
@@ -65,35 +66,44 @@ def written(frame: Frame, source: str, target: str, size: int) -> bytes:
 
 @functools.lru_cache(KNOWN)
 def _headers(source: str, target: str, length: int, source_port: int, target_port: int) -> bytes:
+    if ":" in source:
+        ports = source_port, target_port, 8 + length, 0
+        return HEADER_OF_SIX.pack(MACS, 0x86DD, 6 << 28, 8 + length, 17, 64, packed(source), packed(target), *ports)
     ip, udp = (0x0800, 0x45, 0, 28 + length, 0, 0, 64, 17, 0), (source_port, target_port, 8 + length, 0)
     return HEADER.pack(MACS, *ip, packed(source), packed(target), *udp)
 
 
 @functools.cache
 def packed(address: str) -> bytes:
-    return ipaddress.IPv4Address(address).packed
+    return ipaddress.ip_address(address).packed
+
+
+def _content_at(data: bytes) -> int:
+    return SIX_HEADERS if data[12:14] == TYPE_OF_SIX else HEADERS
 
 
 def marked(data: bytes) -> Frame:
     """What a frame is, of which there are only the first bytes."""
-    *_, number = FRAME.unpack_from(data, HEADERS)
-    return Frame(_flow(data[HEADERS : HEADERS + FLOW.size]), number)
+    at = _content_at(data)
+    *_, number = FRAME.unpack_from(data, at)
+    return Frame(_flow(data[at : at + FLOW.size]), number)
 
 
 def read(data: bytes) -> Frame | None:
     """What a frame is; None: it is not as it was sent."""
-    if len(data) < LEAST:
+    at = _content_at(data)
+    if len(data) < at + MARK_BYTES:
         return None
     found = marked(data)
-    length, check = REST.unpack_from(data, HEADERS + FRAME.size)
+    length, check = REST.unpack_from(data, at + FRAME.size)
     filler = FILLERS[(found.number + found.flow.queue) & 0xFF] * (length - MARK_BYTES)
-    is_whole = check == zlib.crc32(data[HEADERS : HEADERS + FRAME.size]) and data[LEAST:] == filler
+    is_whole = check == zlib.crc32(data[at : at + FRAME.size]) and data[at + MARK_BYTES :] == filler
     return found if is_whole else None
 
 
 def target_of(data: bytes) -> bytes:
-    """Its IPv4 destination."""
-    return data[30:34]
+    """Its IP destination."""
+    return data[38:54] if data[12:14] == TYPE_OF_SIX else data[30:34]
 
 
 def mac_of(data: bytes) -> bytes:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock_net.vswitch.simulation.frames import MACS, SENDER, packed
+from penstock_net.vswitch.simulation.frames import MACS, SENDER, SIX, packed
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.step import Step
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IPV4, IPV6, ARP, VLAN, PAUSE = (kind.to_bytes(2, "big") for kind in (0x0800, 0x86DD, 0x0806, 0x8100, 0x8808))
 UDP, TCP, ICMP = 17, 6, 1
-QUEUE = 15  # of an application, for them
+QUEUE = 2 * SIX  # of an application, for them
 ETHERNET, SHORTEST_OF_KERNEL = 14, 14  # bytes: a shorter frame no kernel takes
 NOBODY = "203.0.113.7"
 STATIONS = (b"\x01\x80\xc2\0\0\0", b"\x01\x80\xc2\0\0\x01", b"\x01\x80\xc2\0\0\x0e", b"\xff" * 6, b"\x33\x33\0\0\0\1")
@@ -92,11 +92,14 @@ def lie(machine: "Machine", name: str, kind: str, target: str, seed: int) -> Non
     """A program at a port sends one."""
     draw = random.Random(f"{kind} {seed}")
     becomes, made = KINDS[kind]
-    data = made(draw, machine.present_address(name), machine.present_address(target))
+    addresses = machine.present(name, target)
+    if addresses is None or ":" in addresses[0]:
+        return
+    data = made(draw, *addresses)
     at, there = machine.layout.number(name), machine.layout.number(target)
     to = {REFUSED: None, COMES_BACK: at, PASSES: there}[becomes]
     if app := machine.apps.get(name):
-        app.wanted.append((target, Lie(data, to)))
+        app.wanted.append((target, Lie(data, to), False))
         app.told()
         return
     link = machine.link(name)

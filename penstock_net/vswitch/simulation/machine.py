@@ -21,10 +21,10 @@ from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames, lies, upgrades
+from penstock_net.vswitch.simulation import frames, lies, six, upgrades
 from penstock_net.vswitch.simulation.frames import Flow, Frame
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
-from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
+from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, first_of_six, in_prefix
 from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
 from penstock_net.vswitch.support.settings import validate_settings
@@ -33,9 +33,9 @@ from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
-SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
+SHAPE = {"rings": 64, "queues": 2 * frames.SIX + 1, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
+OWN_SETTINGS = ("netns", "edge", "six")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
 FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # of an application
@@ -81,7 +81,7 @@ class App:
 
     def __init__(self, machine: "Machine", name: str, life: int) -> None:
         self.machine, self.name, self.life = machine, name, life
-        self.wanted: deque[tuple[str, int | lies.Lie]] = deque()  # receivers, and lengths or frames that lie
+        self.wanted: deque[tuple[str, int | lies.Lie, bool]] = deque()  # receivers, lengths or lies, whether by IPv6
         self.numbers: Counter[int] = Counter()  # of frames, by queue
         self.most = 32  # frames that it reads at once; 0: it does not read
         self.pause_ns = 0  # between two readings
@@ -144,7 +144,7 @@ class App:
         assert self.port
         sent = 0
         while self.wanted:
-            to, size = self.wanted[0]
+            to, size, by_six = self.wanted[0]
             if isinstance(size, lies.Lie):
                 if not self.port.send(lies.QUEUE, [size.data]):
                     break
@@ -152,10 +152,13 @@ class App:
                 self.wanted.popleft()
                 sent += 1
                 continue
-            queue = self.machine.layout.number(to)
+            queue = self.machine.layout.number(to) + by_six * frames.SIX
             if self.port.waiting(queue) + size > WINDOW:
                 break
             found = self.machine.frame(self.name, self.life, queue, to, self.numbers[queue], size)
+            if found is None:
+                self.wanted.popleft()
+                continue
             self.port.region.doorbells = not self.half
             if not self.port.send(queue, [found[1]]):
                 break
@@ -321,18 +324,27 @@ class Machine:
 
     # ---- Frames ----
 
-    def present_address(self, name: str) -> str:
-        """The first address that a port has now; the usual one of a port that is not there."""
-        port = self.daemon.ports.get(name) if self.daemon else None
-        addresses = port["addresses"] if port else self.layout.usual(name)
-        return first_address(addresses) or addresses[0]
+    def present(self, source: str, target: str, by_six: bool = False) -> tuple[str, str] | None:
+        """Addresses of two ports now, of the version that is asked for if both have such; None: they have no version together.
 
-    def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
+        Of a port that is not there it is the usual one.
+        """
+        ports = self.daemon.ports if self.daemon else {}
+        here, there = (ports[name]["addresses"] if name in ports else self.layout.usual(name) for name in (source, target))
+        for first in (first_of_six, first_address) if by_six else (first_address, first_of_six):
+            if (a := first(here)) and (b := first(there)):
+                return a, b
+        return None
+
+    def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes] | None:
+        """None: the two ports have no addresses of one version of IP.  In queues from SIX on it is IPv6, if they can."""
         self.see_addresses()
-        here, there = self.present_address(source), self.present_address(target)
+        if not (found := self.present(source, target, queue >= frames.SIX)):
+            return None
+        here, there = found
         way = self.changes[source] + self.changes[target]
-        found = Frame(Flow(self.layout.number(source), life, queue, self.layout.number(target), way), number)
-        return found, frames.written(found, here, there, size)
+        frame = Frame(Flow(self.layout.number(source), life, queue, self.layout.number(target), way), number)
+        return frame, frames.written(frame, here, there, size)
 
     def see_addresses(self) -> None:
         """Count changes of ports' addresses."""
@@ -355,6 +367,8 @@ class Machine:
         for _ in range(count):
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
+            if found is None:
+                return
             self.numbers[name, link.index, queue] += 1
             self.record.accepted(*found, link.queueing is not None and link.queueing.has_class(found[1]))
             if link.cable:
@@ -372,6 +386,8 @@ class Machine:
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
         link, at = self.link(name), self.layout.number(name)
+        if self._is_answer(data, at, link.mac if link else b""):
+            return
         if link is None or frames.mac_of(data) != link.mac:
             self.record.ignore(data, at, "not to its Ethernet address")
         elif frames.target_of(data) not in link.addresses and not self._is_behind(name, frames.target_of(data)):
@@ -389,10 +405,21 @@ class Machine:
 
     def _at_cable(self, name: str, data: bytes) -> None:
         """A frame has left by an interface; a switch that does not know the program's address sends it to all."""
+        if self._is_answer(data, self.layout.number(name), frames.SENDER):
+            return
         if frames.mac_of(data) in (frames.SENDER, frames.EVERYBODY):
             self.record.arrived(data, self.layout.number(name))
         else:
             self.record.ignore(data, self.layout.number(name), "not to its Ethernet address")
+
+    def _is_answer(self, data: bytes, at: int, mac: bytes) -> bool:
+        """Whether a frame is the answer of the switch to a program that asks for an address."""
+        found = six.answer(data) if data[:6] == mac else None
+        if found is None:
+            return False
+        who, target, said = found
+        self.record.answered(data, at, who, target, said == _standing_for(target))
+        return True
 
     def _is_behind(self, name: str, target: bytes) -> bool:
         """Whether an address is of a prefix of a port: the program at its TAP stands for all that is behind it."""
@@ -495,6 +522,7 @@ class Machine:
         found.update(self.counted_by_kernel())
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found.update(self.places.in_classes(missing - found.total()))
+        found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
         return found
 
     def counted_by_switch(self) -> Counter[str]:

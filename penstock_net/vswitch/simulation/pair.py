@@ -11,6 +11,7 @@ from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.simulation.layout import QUEUES, Layout
 from penstock_net.vswitch.simulation.machine import Machine
+from penstock_net.vswitch.simulation.six import with_six
 from penstock_net.vswitch.simulation.wire import Wire
 from penstock_net.vswitch.world.calls import table
 from penstock_net.vswitch.world.simulated.datagrams import HEADERS, parsed
@@ -68,6 +69,8 @@ class Pair:
     def __init__(self, seed: int, settings: dict[str, Any]) -> None:
         own = {key: value for key, value in settings.items() if key not in ("delay_ns", "secret")}
         ports = layouts(settings["secret"])
+        if settings.get("six"):
+            ports = {side: with_six(layout) for side, layout in ports.items()}
         near = Machine(seed, own, ports["near"], name="near")
         self.machines = {"near": near, "far": Machine(seed, own, ports["far"], beside=near, name="far")}
         self.world, self.record = near.world, near.record
@@ -168,6 +171,7 @@ class Pair:
         found["lost by the network"] = self.wire.lost_frames()
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found["refused by the other switch"] = min(max(0, missing - found.total()), doubtful)
+        found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
         found["lost with a switch that was killed"] = restarts.lost_with([*self.machines.values()], missing - found.total())
         self.record.account(found)
         return found

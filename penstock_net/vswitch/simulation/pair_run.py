@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import forgery, lies, restarts, run, upgrades
+from penstock_net.vswitch.simulation import forgery, lies, restarts, run, six, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -222,10 +222,14 @@ def simulate_pair(
     """Run two switches in a simulated world, as `run.simulate` does one."""
     draw = random.Random(f"steps of {seed}")
     drawn = draw_settings(draw)
+    if six.is_drawn(seed):
+        drawn["six"] = True
     chosen = drawn if settings is None else settings
     until, plan = parse_time(duration, "duration") // 1000, list(steps or ())
     if steps is None:
         more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
+        if chosen.get("six"):
+            more += six.draw_steps(seed, until, ALL, known.SIZES)
         plan = sorted([*draw_steps(draw, until), *draw_changes(seed, until), *more], key=lambda step: step.at)
     pair, failure, counts = Pair(seed, chosen), "", dict[str, int]()
     begin = pair.world.now

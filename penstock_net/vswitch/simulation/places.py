@@ -6,14 +6,14 @@ A place whose name begins with PROCESS is the namespace of a process, and the sp
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock_net.vswitch.simulation.frames import PORT
+from penstock_net.vswitch.simulation.frames import PORT, SIX
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.world.simulated.links import Link, Space
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.machine import Machine
 
-SENDERS = 16  # UDP ports
+SENDERS = 2 * SIX  # UDP ports
 PROCESS, ELSEWHERE = "process ", "elsewhere"
 NAMES, PROCESSES = ("left", "right"), (f"{PROCESS}one",)
 KEPT_NS = {False: 60 * MS, True: 1200 * MS}  # after that a lost namespace is dead; True: a process's, of which no event tells

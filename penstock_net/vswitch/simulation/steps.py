@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, lies, namespaces, restarts, upgrades
+from penstock_net.vswitch.simulation import edges, frames, lies, namespaces, restarts, six, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -23,12 +23,12 @@ SIZES = (60, 60, 60, 200, 700, 1400)
 # ---- Traffic ----
 
 
-def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
+def send(machine: Machine, name: str, target: str, count: int, size: int, by_six: bool = False) -> None:
     if name in machine.apps:
-        machine.apps[name].wanted.extend([(target, size)] * count)
+        machine.apps[name].wanted.extend([(target, size, by_six)] * count)
         machine.apps[name].told()
     elif name in (*machine.layout.taps, *machine.layout.cables):
-        machine.program_sends(name, target, machine.layout.number(target), count, size)
+        machine.program_sends(name, target, machine.layout.number(target) + by_six * frames.SIX, count, size)
 
 
 # ---- Applications ----
@@ -146,7 +146,7 @@ def readdress(machine: Machine, name: str, which: int) -> None:
     at = machine.layout.number(name)
     machine.record.disturb(at, "other addresses")
     usual, other = machine.layout.usual(name), machine.layout.others[name]
-    wanted = [usual, [other], [*usual, other]][which]
+    wanted = [usual, other, [*usual, *other]][which]
     machine.ask({"set": {f"port.{name}.addresses": wanted}}, lambda _: machine.record.calm(at, "other addresses"))
 
 
@@ -252,6 +252,7 @@ DO: dict[str, Callable[..., None]] = {
     **upgrades.DO,
     **restarts.DO,
     **lies.DO,
+    **six.DO,
 }
 
 
