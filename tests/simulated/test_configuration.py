@@ -84,7 +84,6 @@ def test_what_is_simulated_otherwise_is_said():
     [
         (changed("web", addresses=["02:00:00:00:00:01"]), "no IP address"),
         ({**CONTENT, "port": CONTENT["port"][:1]}, "2 to 16 ports"),
-        ({**CONTENT, "switch": {"scheme": "bfc"}}, "not simulated here"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(content, said):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock_net.errors import SpecError
-from penstock_net.vswitch.daemon.config import SWITCH_KEYS, validate_spec
+from penstock_net.vswitch.daemon.config import LINE_KEYS, SWITCH_KEYS, validate_spec
 
-APP_KEYS = ("name", "addresses", "uid", "memory", "guarded")
+APP_KEYS = ("name", "addresses", "uid", "memory", "guarded", *LINE_KEYS)
 TAP_KEYS = (*APP_KEYS, "kind", "device", "mtu", "queues")
 PER_QUEUE = ("backdraft", "dpfq")  # modes in which who does not read pauses only who sends to it
 QUEUES = 64  # of a TAP
@@ -33,6 +33,7 @@ class Layout:
     cables: tuple[str, ...] = ()  # ports on existing interfaces, with a program at the other end of the cable
     links: tuple[str, ...] = ()  # ports to other switches
     known: tuple[str, ...] = ()  # ports that are numbered, also those of other switches; none: those of this one
+    tables_of_scheme: Mapping[str, Any] = field(default_factory=dict)  # [scheme] and [[link]], if the switch runs one
     numbers: dict[str, int] = field(init=False)  # of the ports
 
     def __post_init__(self) -> None:
@@ -59,8 +60,13 @@ class Layout:
 
     @property
     def pauses_queues(self) -> bool:
-        """Whether a slow receiver leaves frames to others alone."""
-        return self.settings is None or self.settings.get("mode", PER_QUEUE[0]) in PER_QUEUE
+        """Whether a slow receiver leaves frames to others alone; a scheme may do as it does."""
+        return self.settings is None or (self.settings.get("mode", PER_QUEUE[0]) in PER_QUEUE and not self.runs_scheme)
+
+    @property
+    def runs_scheme(self) -> bool:
+        """Whether the switch runs a scheme of the simulator: then its ports stay, and it is not handed over."""
+        return self.settings is not None and "scheme" in self.settings
 
 
 def _usual() -> Layout:
@@ -82,9 +88,11 @@ USUAL = _usual()
 def layout_of(content: Mapping[str, Any]) -> Layout:
     """The ports and settings of an operator's SPEC.toml.  SpecError: it is wrong, or something of it cannot be simulated."""
     config = validate_spec(content)
-    if "scheme" in config.settings:
-        rule = "a switch that runs a scheme of the simulator is not simulated here"
-        raise SpecError(rule, path="switch.scheme", value=config.settings["scheme"], remedy="penstock run simulates schemes")
+    if "node" in config.settings:
+        rule = "a switch that runs a scheme as one of several processes is not simulated here"
+        raise SpecError(
+            rule, path="switch.node", value=config.settings["node"], remedy="leave it out: one process runs all nodes"
+        )
     given = {str(table["name"]): dict(table) for table in content["port"]}
     if not 2 <= len(given) <= MOST_PORTS:
         raise SpecError(f"must be 2 to {MOST_PORTS} ports, and {len(given)} are given", path="port", remedy="leave some out")
@@ -115,9 +123,13 @@ def layout_of(content: Mapping[str, Any]) -> Layout:
     for i, name in enumerate((*apps, *taps)):
         both = {first_address: f"198.18.0.{i + 1}", first_of_six: f"2001:2::{i + 1:x}"}
         others[name] = [other for first, other in both.items() if first(tables[name]["addresses"])]
-    if not Layout((), (), (), {}, {}, config.settings).pauses_queues:
+    of_scheme = {key: content[key] for key in ("scheme", "link") if key in content}
+    found = Layout(tuple(apps), tuple(taps), tuple(given), tables, others, config.settings, said, tables_of_scheme=of_scheme)
+    if found.runs_scheme:
+        said.append("switch.scheme: frames may be late and overtake as it has them, which is no failure")
+    elif not found.pauses_queues:
         said.append("switch.mode: pauses whole ports, so that late frames are no failure")
-    return Layout(tuple(apps), tuple(taps), tuple(given), tables, others, config.settings, said)
+    return found
 
 
 def first_address(addresses: list[str]) -> str | None:

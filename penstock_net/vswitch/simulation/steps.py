@@ -195,6 +195,8 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
 
 def add(machine: Machine, name: str, keep: bool = False) -> None:
     """keep: it comes back when the switch is started again."""
+    if machine.layout.runs_scheme:
+        return
     at = machine.layout.number(name)
     machine.places.agree()
 
@@ -208,7 +210,9 @@ def add(machine: Machine, name: str, keep: bool = False) -> None:
 
 
 def remove(machine: Machine, name: str, with_app: bool = True) -> None:
-    """with_app: it ends before; else the switch lets it go."""
+    """with_app: it ends before; else the switch lets it go.  The ports of a scheme stay."""
+    if machine.layout.runs_scheme:
+        return
     machine.record.disturb(machine.layout.number(name), "not there")
     if with_app:
         machine.end_app(name, killed=False)

@@ -248,7 +248,7 @@ def draw_spoil(draw: random.Random) -> tuple[str, ...]:
 def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
     """Upgrades of a run, from a generator of their own."""
     draw = random.Random(f"upgrades of {seed}")
-    if draw.random() >= DRAWN:
+    if draw.random() >= DRAWN or layout.runs_scheme:
         return []
     found = []
     for _ in range(draw.choice((1, 1, 2))):
