@@ -7,6 +7,7 @@ import pytest
 
 import penstock_net.schemes
 from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon.config import fixed_of, validate_reload
 from penstock_net.vswitch.simulation import machine
 from penstock_net.vswitch.simulation.layout import layout_of
 from penstock_net.vswitch.simulation.run import Step, simulate
@@ -77,6 +78,22 @@ def test_reload_makes_an_interface_again():
     found = simulate(1, steps=[*steps, Step(60 * MS, "send", "web", ("left", 5, 200))], content=content("bfc"))
     assert not found.failure, found
     assert found.came == found.sent
+
+
+@pytest.mark.parametrize(
+    "path, changed",
+    [
+        ("switch.buffer", {"switch": {"scheme": "bfc", "buffer": "1MB"}}),
+        ("switch.scheme", {"switch": {"scheme": "pfc"}}),
+        ("switch.scheme", {"switch": {}, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]}),
+        ("scheme", {"scheme": {"queues": 32}}),
+        ("port.web.rate", {"port": [{**PORTS[0], "rate": "2Gbps"}, *PORTS[1:]]}),
+    ],
+)
+def test_reload_does_not_change_a_scheme(path, changed):
+    before = content("bfc")
+    with pytest.raises(SpecError, match=f"^{path}.*cannot be changed while running"):
+        validate_reload({**before, **changed}, fixed_of(before), {}, {}, {})
 
 
 AGAIN = [
