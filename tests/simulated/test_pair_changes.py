@@ -58,6 +58,13 @@ def test_a_switch_that_is_killed_comes_back_in_the_end():
     assert not found.failure, found
 
 
+def test_a_path_that_was_not_there_at_the_start_is_found():
+    """The interface to the other switch was down when this one started: it never asked again what passes (seed 3106)."""
+    steps = [Step(20 * MS, "crash", "far"), Step(25 * MS, "uplink down", "far")]
+    found = run(*steps, Step(60 * MS, "come back", "far"), Step(90 * MS, "mend", "far"), sent=[])
+    assert not found.failure, found
+
+
 def test_some_runs_have_changes():
     drawn = [{step.what for step in draw_changes(seed, 100 * MS)} for seed in range(1000)]
     assert 0.15 < sum(map(bool, drawn)) / 1000 < 0.25
