@@ -55,6 +55,20 @@ def test_laws_hold_for_it(seed):
     assert sum(row.came for row in found.ports) == found.came > 50
 
 
+def test_ports_of_ipv6_alone_or_of_both_versions():
+    """Frames pass between ports that have a version together."""
+    content = changed("web", addresses=["fd00::1"])
+    content["port"][1] = {**content["port"][1], "addresses": ["fd00::2", "10.0.0.2", "fd01::/64"]}
+    found = simulate(1, "60ms", content=content)
+    assert not found.failure, found
+    steps = [Step(0, "start", "web"), Step(0, "start", "store")]
+    steps += [Step(5 * MS, "send", "web", (to, 3, 200)) for to in ("store", "left")]
+    found = simulate(1, steps=[*steps, Step(5 * MS, "send", "left", ("store", 3, 200))], content=content)
+    rows = {row.port: row for row in found.ports}
+    assert not found.failure, found
+    assert rows["web"].sent == 3 + 3 and rows["left"].sent == 3 + 6  # in the end all send 3 to each that they can reach
+
+
 def test_what_is_simulated_otherwise_is_said():
     assert layout_of(CONTENT).stand_ins == [
         "switch.metrics is left out",
@@ -68,9 +82,8 @@ def test_what_is_simulated_otherwise_is_said():
 @pytest.mark.parametrize(
     "content, said",
     [
-        (changed("web", addresses=["fd00::1"]), "no IPv4 address"),
+        (changed("web", addresses=["02:00:00:00:00:01"]), "no IP address"),
         ({**CONTENT, "port": CONTENT["port"][:1]}, "2 to 16 ports"),
-        ({**CONTENT, "switch": {"scheme": "bfc"}}, "not simulated here"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(content, said):

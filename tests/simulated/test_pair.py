@@ -165,6 +165,22 @@ def test_what_a_port_has_read_when_it_is_detached_is_counted():
         assert near.call(detach) == 9
 
 
+def test_a_probe_that_the_kernel_refuses_is_no_frame():
+    """The path had just become narrower, and a probe was too long for it: the machine took it for a frame (seed 126)."""
+    steps = [
+        Step(0, "start", "c"),
+        Step(57_062_000, "narrow", "far", (1460, False)),
+        Step(66_661_000, "send", "c", ("t", 40, 1400)),
+        Step(70_356_000, "narrow", "far", (1400, True)),
+        Step(73_580_000, "no memory", "far"),
+        Step(75_817_000, "send", "q", ("p", 2, 1400)),
+        Step(84_529_000, "send", "u", ("b", 10, 700)),
+    ]
+    secret = "000102030405060708090a0b0c0d0e0f"
+    found = simulate_pair(126, steps=steps, settings={**SETTINGS, "workers": 2, "delay_ns": 10_000, "secret": secret})
+    assert not found.failure, found
+
+
 # ---- Mistakes ----
 
 SEND, RECEIVE = Simulated.sendmmsg, Simulated.recvmmsg

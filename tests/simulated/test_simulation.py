@@ -195,7 +195,7 @@ def test_an_edge_leaves_no_class():
     found = simulate(3, steps=steps, settings=settings)
     assert not found.failure, found
     with MISTAKES["a class of an edge stays"]():
-        assert "port t has classes [1, 2]" in simulate(3, steps=steps, settings=settings).failure
+        assert "port t has classes" in simulate(3, steps=steps, settings=settings).failure
 
 
 def test_a_port_is_said_to_be_up_when_its_edge_is_set(monkeypatch):

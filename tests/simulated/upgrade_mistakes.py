@@ -5,7 +5,9 @@ from unittest import mock
 
 from penstock_net.vswitch.attach import handing as device_handing
 from penstock_net.vswitch.attach.allowance import Allowance
-from penstock_net.vswitch.daemon import handing, kept_ports, ports, upgrade
+from penstock_net.vswitch.attach.edge import Edge
+from penstock_net.vswitch.attach.ingress_rates import FlowRates
+from penstock_net.vswitch.daemon import handing, kept_ports, ports, takeover, upgrade
 from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.kept import Kept
 from penstock_net.vswitch.daemon.server import Daemon, _shut
@@ -107,6 +109,53 @@ def first_dropped(daemon, found, fds):
     BUILD(daemon, {**found, "added": []}, fds)
 
 
+def rest_for_good(daemon, stack):
+    """The edges are not started again when an upgrade fails."""
+    REST(daemon, mock.Mock(callback=nothing))
+
+
+def classes_given_away(self):
+    """What the new process is told the old one no longer knows."""
+    found = RATES(self)
+    self.held = {}
+    return found
+
+
+def taken_down(taken, program):
+    """A new process that fails ends the edges that it was given."""
+    try:
+        return TAKE_OVER(taken, program)
+    except BaseException:
+        for device in BUILT[-1].devices.values():
+            device.release(drain=False)
+        raise
+
+
+BUILT = []
+
+
+def remembers(daemon, found, fds):
+    BUILT.append(daemon)
+    BUILD(daemon, found, fds)
+
+
+@contextlib.contextmanager
+def ends_of_its_own():
+    BUILT.clear()
+    with mock.patch.object(handing, "build", remembers), mock.patch.object(takeover.Taken, "build", taken_down):
+        yield
+    BUILT.clear()
+
+
+def limits_lifted(edge, state):
+    """The new process lets all sockets be sent to before it has the switch."""
+    TAKE_EDGE(edge, state)
+    edge.table.free()
+
+
+REST, RATES, TAKE_OVER, TAKE_EDGE = upgrade._rest, FlowRates.state, takeover.Taken.build, Edge.take
+
+
 RARE = replaced(handing, "build", settings_of_the_file)  # it is seen only where `set` came before
 MISTAKES = {
     "an application is not handed over": replaced(handing, "describe", application_forgotten),
@@ -122,6 +171,10 @@ MISTAKES = {
     "added ports are not known as such": replaced(handing, "build", first_dropped),
     "the keeper does not know what was kept": replaced(Kept, "know", nothing),
     "the keeper does not keep devices": replaced(Keeper, "take", nothing),
+    "edges rest for good after an upgrade that has failed": replaced(upgrade, "_rest", rest_for_good),
+    "classes are given away by an upgrade that fails": replaced(FlowRates, "state", classes_given_away),
+    "a new process that fails takes edges down": ends_of_its_own,
+    "a new process lifts limits before it has the switch": replaced(Edge, "take", limits_lifted),
     "ports that are removed stay kept": replaced(kept_ports, "forget", nothing),
     "kept ports do not come back": replaced(ports, "add_kept", nothing),
     "a port is kept without its namespace": replaced(kept_ports, "keep", kept_without_place),

@@ -43,6 +43,23 @@ def test_addresses_come_and_go():
         assert of_monitor(monitor) == {str(FIRST)}
 
 
+def test_addresses_of_ipv6_are_gone_when_the_interface_is_down(kernel):  # noqa: F811
+    """Those of IPv4 stay."""
+    if kernel.is_real:
+        kernel.space.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.all.disable_ipv6=0")
+    with tap(up=False), contextlib.closing(Monitor()) as monitor, Interface("t0") as interface:
+        interface.set_address_mode(NO_ADDRESS)
+        set_up("t0")
+        six = ipaddress.ip_address("fd00::1")
+        for address in (FIRST, six):
+            interface.add_address(address, 24)
+        assert of_monitor(monitor) == {str(FIRST), str(six)}
+        set_up("t0", False)
+        assert of_monitor(monitor) == {str(FIRST)}
+        set_up("t0")
+        assert of_monitor(monitor) == {str(FIRST)}
+
+
 def test_routes_come_and_go_and_are_gone_when_the_interface_is_down():
     with tap() as _, Interface("t0") as interface:
         for route in (FAR, ONE, ALL, FAR):

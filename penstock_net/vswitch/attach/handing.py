@@ -49,7 +49,7 @@ def give(device: Device, fds: Descriptors) -> dict[str, Any]:
         "is_guarded": bool(device.edge and not device.edge.error),
         "mac": {"bytes": device.mac.hex()} if isinstance(device.mac, bytes) else device.mac,
         "headers": port.headers,
-        "kernel_lost": port.kernel_lost() if port.closed else None,
+        "kernel_lost": port.kernel_lost() if port.closed else port.lost_before,
         "dropped_before": device.dropped_before,
         "before": device.before.written() if device.before else None,
         **{key: getattr(device, key) for key in ("window", "lossless")},
@@ -88,6 +88,8 @@ def take(table: Mapping[str, Any] | None, found: Mapping[str, Any], fds: list[in
     mac = bytes.fromhex(found["mac"]["bytes"]) if isinstance(found["mac"], dict) else found["mac"]
     namespace = NetNs(found["namespace"][0], fds[found["namespace"][1]]) if found["namespace"] else None
     device = planned(table, port, namespace, mac) if table else Device(port, mac=mac)
+    if not port.closed:
+        port.lost_before = found["kernel_lost"]  # it may be that nobody can read it any more
     device.window, device.lossless = found["window"], found["lossless"]
     device.before = Found.read(found["before"]) if found["before"] else None
     if found["table"]:

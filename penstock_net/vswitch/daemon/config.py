@@ -218,6 +218,16 @@ def validate_change(changes: Mapping[str, Any], ports: Mapping[str, PortTable]) 
     return settings, validate_ports(tables, ports)
 
 
+def fixed_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a SPEC.toml cannot change while the switch runs, by path: also a scheme of the simulator, its links and lines."""
+    switch = content.get("switch", {})
+    found = {f"switch.{key}": switch.get(key) for key in SWITCH_KEYS}
+    found |= {f"switch.{key}": value for key, value in switch.items() if key not in DEFAULTS}
+    found |= {key: content[key] for key in ("scheme", "link") if key in content}
+    lines = [(table, key) for table in content["port"] for key in LINE_KEYS if key in table]
+    return found | {f"port.{table['name']}.{key}": table[key] for table, key in lines}
+
+
 def validate_reload(
     content: Mapping[str, Any],
     before: Mapping[str, Any],
@@ -227,14 +237,17 @@ def validate_reload(
 ) -> tuple[dict[str, Any], dict[str, PortTable]]:
     """The settings that change and all ports after a reload of a changed SPEC.toml.
 
-    `before` is the [switch] table that the switch was started with; `settings` and `ports` are the present ones; `added` those
-    that no file has named, which are kept.
+    `before` is what cannot change of that which the switch was started with; `settings` and `ports` are the present ones; `added`
+    those that no file has named, which are kept.
     """
     config = validate_spec(content)
-    for key in SWITCH_KEYS:
-        if content.get("switch", {}).get(key) != before.get(key):
-            raise SpecError("cannot be changed while running", path=f"switch.{key}", remedy="it takes a new start")
-    wanted = validate_settings(config.settings)
+    fixed = fixed_of(content)
+    for path in {**before, **fixed}:
+        if fixed.get(path) != before.get(path):
+            raise SpecError("cannot be changed while running", path=path, remedy="it takes a new start")
+    wanted = validate_settings({key: value for key, value in config.settings.items() if key in DEFAULTS})
+    if "scheme" in config.settings:
+        del wanted["mode"]  # whose place the scheme has taken
     changed = [key for key in wanted if wanted[key] != settings[key]]
     for key in changed:
         if key not in WHILE_RUNNING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock_net.errors import PenstockError, SpecError, nearest
 from penstock_net.vswitch.attach import devices, edge, ending
 from penstock_net.vswitch.daemon import descriptors, metrics, operations, places, ports, protocol, upgrade
-from penstock_net.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_spec
+from penstock_net.vswitch.daemon.config import fixed_of, make_switch, validate_most, validate_spec
 from penstock_net.vswitch.daemon.events import Events, Watcher
 from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.log import log
@@ -57,7 +57,7 @@ class Daemon:
         config = validate_spec(content)
         self.content, self.program, self.taken = content, list(program), taken
         self.ports, self.cpus, self.realtime = config.ports, config.cpus, config.realtime
-        self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}  # cannot change while running
+        self.fixed = fixed_of(content)
         self.path = socket_path(path, "--socket") if path else config.socket or places.default_socket()
         self.group = places.group_number(config.group) if config.group else None  # whose members may look
         descriptors.allow(config.ports)
@@ -103,7 +103,7 @@ class Daemon:
         self.listener = listener
         listener.settimeout(ACCEPT_S)
         if page:
-            self.metrics = PageServer(self.fixed["metrics"], metrics.CONTENT_TYPE, self._metrics, page)
+            self.metrics = PageServer(self.fixed["switch.metrics"], metrics.CONTENT_TYPE, self._metrics, page)
 
     def _bind(self) -> None:
         """Bind the control socket; the stale socket of a dead switch is replaced.  SpecError: it cannot be bound."""

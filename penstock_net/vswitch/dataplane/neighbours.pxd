@@ -7,6 +7,7 @@ cdef enum:
     ARP_BYTES = 42
     SOLICITATION_BYTES = 78  # without options
     ADVERTISEMENT_BYTES = 86
+    GROUP = 1               # of the first byte of an Ethernet address, the lowest of the number: it is that of a group
 
 cdef bint answer_address_request(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
 cdef bint answer_solicitation(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil

@@ -5,7 +5,7 @@ import cython
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.driver_state import LEARNED, clear_bytes, learned_at
     from penstock_net.vswitch.dataplane.flowtable import owner_of
-    from penstock_net.vswitch.dataplane.neighbours import ADVERTISEMENT_BYTES, ARP_BYTES
+    from penstock_net.vswitch.dataplane.neighbours import ADVERTISEMENT_BYTES, ARP_BYTES, GROUP
     from penstock_net.vswitch.dataplane.state import short_at
     from penstock_net.vswitch.dataplane.vlan import TAG_BYTES, driver_at, may_meet, memmove, with_tag
     from penstock_net.vswitch.memory.layout import ethernet, mapped, memcpy, word_from
@@ -89,7 +89,9 @@ def send_reply(driver, length):
 
 
 def learn(driver, high, low_half, mac):
-    """Store the Ethernet address of a frame's sender."""
+    """Store the Ethernet address of a frame's sender, unless it is that of a group, or none: no sender has such a one."""
+    if mac == 0 or mac & GROUP:
+        return
     for i in range(driver.learned_count):
         seen = learned_at(driver, i)
         if seen.low == low_half and seen.high == high:

@@ -30,6 +30,8 @@ def begin_search(p, now):
         p.sure = min(BASE, p.most)
         p.again_at = now + AGAIN_NS
         probe(p, p.sure, now)
+    else:
+        p.due = now  # the kernel may know the path by now: it is asked before each probe
 
 
 def probe(p, size, now):

@@ -158,7 +158,7 @@ cdef class PortHandle:
     cdef list memory        # what the pointers in `port` point to
     cdef object scratch, closing
     cdef object block       # what was put back
-    cdef object lost_before         # what `losses` last said
+    cdef public object lost_before  # what `losses` last said
     cdef public object losses       # a function: what the kernel lost for this port
     cdef public object report       # a function: what a wrapper has to tell
     cdef public object front        # who talks with the other side, in a thread; None: nobody has to

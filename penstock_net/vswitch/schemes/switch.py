@@ -19,7 +19,7 @@ from penstock_net.sim.core.build import struct_sizes
 from penstock_net.sim.logs import Logs
 from penstock_net.units import parse_size
 from penstock_net.vswitch.support.scheme_network import Network, first_number, network, usable
-from penstock_net.vswitch.support.settings import DEFAULTS, DROP_NAMES, address_words
+from penstock_net.vswitch.support.settings import DEFAULTS, DROP_NAMES, LINE_DROPS, address_words
 
 if not cython.compiled:
     from penstock_net.fabric.queueing import free_packet
@@ -195,6 +195,7 @@ class SchemeSwitch(Switch):
         endpoint = endpoint_of_port(emulation, number)
         for i in range(endpoint.hand_count):
             if endpoint.hand[i]:
+                endpoint.lost += 1
                 free_packet(emulation.engine, endpoint.hand[i])
         free(endpoint.hand)
         endpoint.hand = no_hands()
@@ -343,6 +344,17 @@ class SchemeSwitch(Switch):
         row["line"] = {key: value for key, value in line.items() if not key.startswith("dropped_")}
         return row
 
+    def lost_on_lines(self):
+        """Frames that were taken, and that the scheme, a full buffer or the end of their sender has cost."""
+        rows = [self.line_row(i) for i in range(self.emulation.endpoint_count)]
+        names = [f"dropped_{name}" for name in DROP_NAMES if name in LINE_DROPS]
+        return sum([row["lost"] + sum([row[name] for name in names]) for row in rows])
+
+    def add_up(self, row):
+        """Those of a line go on with the next application."""
+        drops = {name: number for name, number in row["drops"].items() if name not in LINE_DROPS}
+        Switch.add_up(self, {**row, "drops": drops})
+
     def start_capture(self, capture):
         raise SpecError(
             f"a capture: not of a switch that runs a scheme ({self.scheme.name})", remedy="its trace has every packet"
@@ -367,6 +379,7 @@ class SchemeSwitch(Switch):
         row["stored_bytes"] = sum(
             [node_at(emulation.world, i).buffer_used for i in range(emulation.endpoint_count, emulation.world.node_count)]
         )
+        row["lost_on_lines"] = self.lost_on_lines()
         row["lost_bytes"] = self.lost_bytes  # that were in flight when a world was replaced
         row["links"] = self.links()
         row["packets"] = emulation.engine.packets

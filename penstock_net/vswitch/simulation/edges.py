@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach import edge as edge_threads
 from penstock_net.vswitch.linux.htb import REST
 from penstock_net.vswitch.linux.monitor import OWN_QDISC
 from penstock_net.vswitch.simulation.laws import MS, Broken
@@ -58,6 +59,36 @@ def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
 
 
 # ---- Laws ----
+
+
+def check(machine: Machine) -> None:
+    """Broken: an edge is not served, or at its interface is a class or a filter that it does not know, or not one that it has.
+
+    Also after an upgrade that has failed.  What is being changed just now is not looked at.
+    """
+    daemon = machine.daemon
+    if not machine.edge or machine.is_upgrading or daemon is None or daemon.keeper is None:
+        return
+    if daemon.changing.locked() or daemon.keeper.lock.locked():
+        return
+    threads = edge_threads.THREADS.own.get(machine.pid)  # type: ignore[attr-defined]
+    served = threads.edges if threads else {}
+    for name, device in daemon.devices.items():
+        found = device.edge
+        if found is None or found.error or found.ended or found.looking.locked() or found.stepping.locked():
+            continue
+        if found.resting or found.table.alarm not in served:
+            raise Broken(f"nobody serves the edge of port {name}")
+        link, rates = machine.link(name), found.rates
+        if link is None or link.index != rates.htb.index or link.queueing is None or link.queueing.handle != OWN_QDISC:
+            continue
+        has = {minor: each.rate for minor, each in link.queueing.classes.items()}
+        wanted = {REST: rates.rest_rate, **{each.minor: each.rate for each in rates.held.values()}}
+        if has != wanted:
+            raise Broken(f"port {name} has classes with these rates: {has}, and its edge knows {wanted}")
+        filters = [each.minor for each in link.queueing.filters]
+        if sorted(filters) != sorted(each.minor for each in rates.held.values() if not each.leaving):
+            raise Broken(f"port {name} has filters for the classes {filters}, and its edge knows others")
 
 
 def are_empty(machine: Machine) -> bool:

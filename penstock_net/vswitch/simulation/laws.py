@@ -11,6 +11,7 @@ from penstock_net.vswitch.simulation.frames import Flow, Frame
 MS = 1_000_000
 BOUND_NS = 25 * MS  # in which a frame arrives between two ports with which nothing is wrong
 CLASS_BOUND_NS = 1500 * MS  # in which it does if its flow has a class of an edge, since its receiver did not read
+MACS = 12  # bytes of a frame's Ethernet addresses
 LONGEST = 64  # frames that a failure names
 
 
@@ -28,6 +29,12 @@ class Record:
         self.may_be_late: dict[Frame, int] = {}  # of these, those whose ports something was wrong with when they were late
         self.last: dict[Flow, int] = {}  # the last number that has come
         self.sent = self.came = 0
+        # Of frames that lie, without their Ethernet addresses: how many have not come, and the port to which they may.
+        self.lies: dict[bytes, tuple[int, int | None]] = {}
+        self.lies_left = 0  # those that have not come, and questions without an answer, of which that counts
+        # Who has asked at a port for an address: when, and of which port that is.
+        self.questions: dict[tuple[int, bytes, bytes], list[tuple[int, int]]] = {}
+        self.late_questions: dict[tuple[int, bytes, bytes], list[tuple[int, int]]] = {}  # the same, of those that may be late
         self.ignored: Counter[str] = Counter()  # frames that came where no program was that takes them
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
@@ -59,8 +66,34 @@ class Record:
         self.sent += 1
         self.sent_by[frame.flow.source] += 1
 
+    def lied(self, data: bytes, at: int, to: int | None, counts: bool = True) -> None:
+        """A frame that lies was taken, which may come to a port at most; counts: as one that has not come, until it has."""
+        self.note("lie", at, data)
+        self.see_frame(at, data, True)
+        content = data[MACS:]
+        self.lies[content] = (self.lies.get(content, (0, to))[0] + 1, to)
+        self.lies_left += counts
+        self.sent += counts
+        self.sent_by[at] += counts
+
+    def _lie_came(self, data: bytes, at: int) -> None:
+        content = data[MACS:]
+        left, to = self.lies[content]
+        self.note("lie came", at, data)
+        self.see_frame(at, data, False)
+        if to != at or not left:
+            what = "twice" if to == at else f"to {self.names[at]}"
+            self.fail(f"a frame that lies came {what}: {data[:LONGEST].hex()}")
+        self.lies[content] = (left - 1, to)
+        self.lies_left -= 1
+        self.came += 1
+        self.came_to[at] += 1
+
     def arrived(self, data: bytes, at: int) -> None:
         """A program has received a frame at a port."""
+        if data[MACS:] in self.lies:
+            self._lie_came(data, at)
+            return
         frame = frames.read(data)
         self.events.update(f"({self.now()}, 'came', {at}, {frame!r})".encode())  # as `note` does, for what happens most
         if self.see is not _nobody:
@@ -81,8 +114,51 @@ class Record:
             self.came += 1
             self.came_to[at] += 1
 
+    def asked(self, at: int, to: int, who: bytes, target: bytes, data: bytes) -> None:
+        """A program at a port asks for an address; by IPv6 that counts as a frame that has not come, until it is answered."""
+        self.note("asked", at, target)
+        self.see_frame(at, data, True)
+        self.questions.setdefault((at, who, target), []).append((self.now(), to))
+        self._count_question(at, target, 1)
+
+    def _count_question(self, at: int, target: bytes, sent: int) -> None:
+        if len(target) == 16:  # of those by ARP nobody counts which the switch does not answer
+            self.sent += sent
+            self.sent_by[at] += sent
+            self.came += 1 - sent
+            self.came_to[at] += 1 - sent
+            self.lies_left += 2 * sent - 1
+
+    def answered(self, data: bytes, at: int, who: bytes, target: bytes, is_right: bool) -> None:
+        """The switch has answered."""
+        self.note("answered", at, target, is_right)
+        self.see_frame(at, data, False)
+        waiting = self.questions.get((at, who, target)) or self.late_questions.get((at, who, target))
+        if waiting and is_right:
+            waiting.pop(0)
+            self._count_question(at, target, 0)
+        else:
+            why = "is wrong" if waiting else "nobody waits for"
+            self.fail(f"an answer came to {self.names[at]} that {why}: {data[:LONGEST].hex()}")
+
+    def _check_questions(self) -> None:
+        late = self.now() - BOUND_NS
+        for key, waiting in self.questions.items():
+            while waiting and waiting[0][0] <= late:
+                since, to = waiting.pop(0)
+                if self.is_fine(key[0], since) and self.is_fine(to, since):
+                    raise Broken(f"{self.names[key[0]]} has no answer to who has {key[2].hex()} in {BOUND_NS // MS} ms")
+                self.late_questions.setdefault(key, []).append((since, to))
+
+    def unanswered(self) -> int:
+        """Questions by IPv6 that have no answer, since something was wrong."""
+        return sum(len(waiting) for key, waiting in self.late_questions.items() if len(key[2]) == 16)
+
     def ignore(self, data: bytes, at: int, why: str) -> None:
         """A frame came to an interface, and no program there takes it."""
+        if data[MACS:] in self.lies:
+            self._lie_came(data, at)
+            return
         frame = frames.read(data)
         self.note("ignored", at, frame, why)
         self.see_frame(at, data, False)
@@ -100,6 +176,10 @@ class Record:
             if frame in found:
                 return found
         return None
+
+    def not_come(self) -> list[Frame]:
+        """Frames that were accepted, and of which nobody knows more."""
+        return [frame for found in (self.under_way, self.in_class, self.may_be_late) for frame in found]
 
     def moved(self) -> int:
         """So often a frame has been sent, or has come."""
@@ -136,6 +216,7 @@ class Record:
             raise Broken(self.failure)
         self._check(self.under_way, BOUND_NS)
         self._check(self.in_class, CLASS_BOUND_NS)
+        self._check_questions()
 
     def _check(self, found: dict[Frame, int], bound_ns: int) -> None:
         late = self.now() - bound_ns

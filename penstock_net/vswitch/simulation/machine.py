@@ -21,27 +21,28 @@ from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames, upgrades
+from penstock_net.vswitch.simulation import frames, lies, six, upgrades
 from penstock_net.vswitch.simulation.frames import Frame, flow_of
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
-from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, in_prefix
+from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, first_of_six, in_prefix
 from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
-from penstock_net.vswitch.support.settings import validate_settings
+from penstock_net.vswitch.support.settings import DEFAULTS, validate_settings
 from penstock_net.vswitch.world.calls import table
 from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
-SHAPE = {"rings": 64, "queues": 16, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
+SHAPE = {"rings": 64, "queues": 2 * frames.SIX + 1, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
 WINDOW = 12_000  # bytes of a queue that an application has waiting
-OWN_SETTINGS = ("netns", "edge")  # of a run, not of [switch]
+OWN_SETTINGS = ("netns", "edge", "six")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
 FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # of an application
 LEAST_LOOK_NS = 5 * MS
 ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
+LOOKS = 3  # 1 ms apart, at the counters of a switch that runs a scheme
 ANSWER_S = 60.0  # to an upgrade
 
 
@@ -81,7 +82,7 @@ class App:
 
     def __init__(self, machine: "Machine", name: str, life: int) -> None:
         self.machine, self.name, self.life = machine, name, life
-        self.wanted: deque[tuple[str, int]] = deque()  # receivers and lengths
+        self.wanted: deque[tuple[str, int | lies.Lie, bool]] = deque()  # receivers, lengths or lies, whether by IPv6
         self.numbers: Counter[int] = Counter()  # of frames, by queue
         self.most = 32  # frames that it reads at once; 0: it does not read
         self.pause_ns = 0  # between two readings
@@ -144,11 +145,21 @@ class App:
         assert self.port
         sent = 0
         while self.wanted:
-            to, size = self.wanted[0]
-            queue = self.machine.layout.number(to)
+            to, size, by_six = self.wanted[0]
+            if isinstance(size, lies.Lie):
+                if not self.port.send(lies.QUEUE, [size.data]):
+                    break
+                self.machine.record.lied(size.data, self.machine.layout.number(self.name), size.to)
+                self.wanted.popleft()
+                sent += 1
+                continue
+            queue = self.machine.layout.number(to) + by_six * frames.SIX
             if self.port.waiting(queue) + size > WINDOW:
                 break
             found = self.machine.frame(self.name, self.life, queue, to, self.numbers[queue], size)
+            if found is None:
+                self.wanted.popleft()
+                continue
             self.port.region.doorbells = not self.half
             if not self.port.send(queue, [found[1]]):
                 break
@@ -198,17 +209,21 @@ class Machine:
         self.spoil: tuple[str, str] | None = None  # what becomes of the next process that is to take over
         self.is_upgrading, self.stood_ns = False, 0  # the latter: for which no step was done, since the switch stood still
         self.restart = ""  # how the switch ends that is started again in the end
+        self.is_down, self.crashes = False, 0  # whether it was killed, and is not started again yet; how often it was killed
+        self.doubtful: set[Frame] = set()  # that had not come when it was killed, from or to one of its ports
+        self.doubtful_lies = 0  # frames that lie, and had not come then
         self.upgrade_draw = random.Random("upgrades")  # how long new processes take to start
         self.addresses: dict[str, list[str]] = {}  # of ports, as last seen
         self.ports: dict[str, dict[str, Any]] = {}  # of the daemon, as last seen
-        self.present: dict[str, str] = {}  # the first address of each of these
+        self.present_pairs: dict[tuple[str, str, bool], tuple[str, str] | None] = {}  # what `present` has found for these
         self.changes: Counter[str] = Counter()  # of these
         self.rows: list[PortRow] = []
         self.paused_ns: Counter[str] = Counter()  # by sender, of flows as last seen; only for an operator's own ports
         self.flows_seen: dict[tuple[Any, ...], int] = {}
         self.look_ns = 0  # between two looks at flows, which may be forgotten when they are idle; 0: nobody asks
         if layout.settings is not None:
-            self.look_ns = max(LEAST_LOOK_NS, validate_settings(layout.settings)["idle"] // 2)
+            known = {key: value for key, value in layout.settings.items() if key in DEFAULTS}
+            self.look_ns = max(LEAST_LOOK_NS, validate_settings(known)["idle"] // 2)
 
     def __enter__(self) -> "Machine":
         world.use(self.world)
@@ -250,13 +265,15 @@ class Machine:
 
     def __exit__(self, *error: object) -> None:
         self.abandon()
-        self._unwind()
+        self.stop_workers()
+        self.world.tasks.unwind()
+        self.daemons.clear()
         edge.THREADS = self.edge_threads
         world.use(world.KERNEL)
         log.disabled = False
 
-    def _unwind(self) -> None:
-        """Free the memory of processes that have ended where they were."""
+    def stop_workers(self) -> None:
+        """Have those come back that have ended where they were, when the world's tasks are unwound."""
         tasks = self.world.tasks
         for switch in [each.switch for each in self.daemons if each.switch.crew]:
             if switch.crew.threads[0].task in tasks.stopped:
@@ -264,8 +281,6 @@ class Machine:
                 for k in range(switch.count):
                     with contextlib.suppress(OSError):  # its descriptors are closed
                         switch.want(k, True)
-        tasks.unwind()
-        self.daemons.clear()
 
     def abandon(self) -> None:
         """After a failure: have all tasks end that can."""
@@ -291,6 +306,7 @@ class Machine:
         return {
             "switch": {"socket": self.socket, **self.settings},
             "port": [self.table_of(name) for name in (*self.layout.base, *self.extra, *self.layout.links)],
+            **self.layout.tables_of_scheme,
         }
 
     def wait(self, ns: int, is_over: Callable[[], bool], why: str) -> None:
@@ -313,26 +329,39 @@ class Machine:
 
     # ---- Frames ----
 
-    def present_address(self, name: str) -> str:
-        """The first address that a port had when changes were last counted; the usual one of a port that is not there."""
-        if name not in self.present:
-            port = self.ports.get(name)
-            addresses = port["addresses"] if port else self.layout.usual(name)
-            self.present[name] = first_address(addresses) or addresses[0]
-        return self.present[name]
+    def present(self, source: str, target: str, by_six: bool = False) -> tuple[str, str] | None:
+        """Addresses of two ports now, of the version that is asked for if both have such; None: they have no version together.
 
-    def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes]:
+        Of a port that is not there it is the usual one.
+        """
         self.see_addresses()
+        asked = source, target, by_six
+        if asked not in self.present_pairs:
+            self.present_pairs[asked] = self._present(*asked)
+        return self.present_pairs[asked]
+
+    def _present(self, source: str, target: str, by_six: bool) -> tuple[str, str] | None:
+        ports = self.ports
+        here, there = (ports[name]["addresses"] if name in ports else self.layout.usual(name) for name in (source, target))
+        for first in (first_of_six, first_address) if by_six else (first_address, first_of_six):
+            if (a := first(here)) and (b := first(there)):
+                return a, b
+        return None
+
+    def frame(self, source: str, life: int, queue: int, target: str, number: int, size: int) -> tuple[Frame, bytes] | None:
+        """None: the two ports have no addresses of one version of IP.  In queues from SIX on it is IPv6, if they can."""
+        if not (addresses := self.present(source, target, queue >= frames.SIX)):
+            return None
         numbers, changes = self.layout.numbers, self.changes
         found = Frame(flow_of(numbers[source], life, queue, numbers[target], changes[source] + changes[target]), number)
-        return found, frames.written(found, self.present_address(source), self.present_address(target), size)
+        return found, frames.written(found, *addresses, size)
 
     def see_addresses(self) -> None:
         """Count changes of ports' addresses.  What a daemon has of its ports is replaced as a whole."""
         ports = self.daemon.ports if self.daemon else {}
         if ports is self.ports:
             return
-        self.ports, self.present = ports, {}
+        self.ports, self.present_pairs = ports, {}
         for name, port in ports.items():
             before, addresses = self.addresses.get(name), port["addresses"]
             if before is not addresses:
@@ -352,6 +381,8 @@ class Machine:
         for _ in range(count):
             number = self.numbers[name, link.index, queue]
             found = self.frame(name, link.index, queue, target, number, size)
+            if found is None:
+                return
             self.numbers[name, link.index, queue] += 1
             self.record.accepted(*found, link.queueing is not None and link.queueing.has_class(found[1]))
             if link.cable:
@@ -369,6 +400,8 @@ class Machine:
     def _at_tap(self, name: str, data: bytes) -> None:
         """A frame has come to an interface: a program takes it if it is for its address."""
         link, at = self.link(name), self.layout.number(name)
+        if self._is_answer(data, at, link.mac if link else b""):
+            return
         if link is None or frames.mac_of(data) != link.mac:
             self.record.ignore(data, at, "not to its Ethernet address")
         elif frames.target_of(data) not in link.addresses and not self._is_behind(name, frames.target_of(data)):
@@ -386,10 +419,21 @@ class Machine:
 
     def _at_cable(self, name: str, data: bytes) -> None:
         """A frame has left by an interface; a switch that does not know the program's address sends it to all."""
+        if self._is_answer(data, self.layout.number(name), frames.SENDER):
+            return
         if frames.mac_of(data) in (frames.SENDER, frames.EVERYBODY):
             self.record.arrived(data, self.layout.number(name))
         else:
             self.record.ignore(data, self.layout.number(name), "not to its Ethernet address")
+
+    def _is_answer(self, data: bytes, at: int, mac: bytes) -> bool:
+        """Whether a frame is the answer of the switch to a program that asks for an address."""
+        found = six.answer(data) if data[:6] == mac else None
+        if found is None:
+            return False
+        who, target, said = found
+        self.record.answered(data, at, who, target, said == _standing_for(target))
+        return True
 
     def _is_behind(self, name: str, target: bytes) -> bool:
         """Whether an address is of a prefix of a port: the program at its TAP stands for all that is behind it."""
@@ -480,11 +524,16 @@ class Machine:
         """Broken: a frame is missing between two places that count."""
 
         def look(switch: Any) -> dict[str, int]:
+            if self.layout.runs_scheme and switch.waiting():  # on the lines between its ports are frames
+                return {}
             rows = [{**row, **left} for row, left in zip(switch.ports(), switch.left())]
-            return unaccounted(rows, switch.totals.values())
+            return unaccounted(rows, switch.totals.values(), switch.lost_on_lines() if self.layout.runs_scheme else 0)
 
-        if found := self.call(look):
-            raise Broken(f"frames are missing between two places that count: {found}")
+        for _ in range(LOOKS if self.layout.runs_scheme else 1):
+            if not (found := self.call(look)):
+                return
+            self.world.wait(self.world.now + MS * self.layout.runs_scheme)  # a scheme may have one where nobody sees it
+        raise Broken(f"frames are missing between two places that count: {found}")
 
     def counted(self) -> Counter[str]:
         """Frames that have not come, by what counts them: the switch, as lost, refused or parked, or this machine."""
@@ -492,6 +541,7 @@ class Machine:
         found.update(self.counted_by_kernel())
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found.update(self.places.in_classes(missing - found.total()))
+        found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
         return found
 
     def counted_by_switch(self) -> Counter[str]:
@@ -546,4 +596,5 @@ class Machine:
             lost = {row["reason"]: row["frames"] for row in losses if row["port"] == name}
             pauses = sum(row["pauses"] for row in mine)
             sent, came = self.record.sent_by[at], self.record.came_to[at]
-            self.rows.append(PortRow(name, sent, came, lost, pauses, self.paused_ns[name]))
+            paused_ns = sum(row["paused_ns"] for row in mine) if self.layout.runs_scheme else self.paused_ns[name]
+            self.rows.append(PortRow(name, sent, came, lost, pauses, paused_ns))

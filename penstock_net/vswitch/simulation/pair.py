@@ -5,13 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock_net.vswitch.simulation import forgery, restarts
+from penstock_net.vswitch.simulation.forgery import Forger
 from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.simulation.layout import QUEUES, Layout
 from penstock_net.vswitch.simulation.machine import Machine
+from penstock_net.vswitch.simulation.six import with_six
 from penstock_net.vswitch.simulation.wire import Wire
 from penstock_net.vswitch.world.calls import table
-from penstock_net.vswitch.world.simulated.datagrams import HEADERS
+from penstock_net.vswitch.world.simulated.datagrams import HEADERS, parsed
 from penstock_net.vswitch.world.simulated.links import Link
 
 SIDES, LINK, UPLINK = ("near", "far"), "overlay", "eth0"
@@ -22,8 +25,9 @@ UDP_PORT = 7000
 LOOK_NS = 50 * MS
 RECOVER_NS = 1500 * MS  # after which frames pass again when nothing is wrong with the network any more
 CLOSE = 8  # bytes by which it may be shorter
-NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "forged", "truncated")  # what of an overlay counts datagrams
-DOUBTFUL = ("too_old", "other_session", "too_long", "errors_out")  # of them, those that may have been a frame
+# What of an overlay counts datagrams.
+NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "device_refused", *forgery.REFUSED)
+DOUBTFUL = ("too_old", "other_session", "device_too_long", "errors_out")  # of them, those that may have been a frame
 
 
 def layouts(secret: str = "") -> dict[str, Layout]:
@@ -65,9 +69,13 @@ class Pair:
     def __init__(self, seed: int, settings: dict[str, Any]) -> None:
         own = {key: value for key, value in settings.items() if key not in ("delay_ns", "secret")}
         ports = layouts(settings["secret"])
+        if settings.get("six"):
+            ports = {side: with_six(layout) for side, layout in ports.items()}
         near = Machine(seed, own, ports["near"], name="near")
         self.machines = {"near": near, "far": Machine(seed, own, ports["far"], beside=near, name="far")}
         self.world, self.record = near.world, near.record
+        self.addresses = {side: parsed((HOSTS[side], UDP_PORT)) for side in SIDES}
+        self.forger = Forger(self, settings["secret"])
         self.wire = Wire(self, settings["delay_ns"])
         self.record.needs = self._needs
         self.record.place = lambda frame: self.wire.places.get(frame, frame.number)
@@ -102,11 +110,15 @@ class Pair:
 
     def __exit__(self, *error: object) -> None:
         self.machines["far"].abandon()
+        self.machines["far"].stop_workers()
         self.machines["near"].__exit__(*error)
 
     def machine(self, name: str) -> Machine:
         """That of a port, or of a side."""
         return self.machines[self.side[name]]
+
+    def other(self, side: str) -> str:
+        return SIDES[1 - SIDES.index(side)]
 
     def each(self, do: Callable[[Machine], None]) -> None:
         for machine in self.machines.values():
@@ -129,7 +141,7 @@ class Pair:
         table.check()
         self.record.check()
         if counters:
-            self.each(lambda machine: machine.check_counters())
+            self.each(lambda machine: None if machine.is_down else machine.check_counters())
 
     def pass_time(self, ns: int) -> None:
         """With the laws looked at now and then, those of counters where frames have moved since."""
@@ -145,7 +157,8 @@ class Pair:
 
         Of what an overlay refuses, some datagrams are of no frame, or have come twice: so many frames may be among them.
         """
-        found = self.machines["near"].counted_by_kernel()
+        found = self.machines["near"].counted_by_kernel()  # of the whole world, but for what a machine itself counts
+        found["at interfaces without a socket"] += self.machines["far"].unheard
         doubtful = 0
         for side, machine in self.machines.items():
             counts, device = machine.counted_by_switch(), self.overlay(side)
@@ -158,6 +171,8 @@ class Pair:
         found["lost by the network"] = self.wire.lost_frames()
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found["refused by the other switch"] = min(max(0, missing - found.total()), doubtful)
+        found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
+        found["lost with a switch that was killed"] = restarts.lost_with([*self.machines.values()], missing - found.total())
         self.record.account(found)
         return found
 
@@ -168,14 +183,16 @@ class Pair:
 
     def check_reports(self) -> None:
         """Broken: an end has not noticed how much the network has lost of what was sent to it, in its only session."""
+        if any(machine.crashes for machine in self.machines.values()):
+            return
         for side, other in (SIDES, SIDES[::-1]):
             here, there = self.overlay(side), self.overlay(other)
             if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
-                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed) + there["too_long"]
+                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed)
                 missed = here["overlay"]["lost_on_the_way"]
-                not_sent = there["errors_out"] + there["messages_lost"]  # of the latter some have no number
-                if not lost <= missed <= lost + not_sent:
-                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {not_sent} not sent")
+                unsent = there["errors_out"] + there["messages_lost"] + there["too_long"]
+                if not lost <= missed <= lost + unsent:  # of the latter some have no number: greetings, probes
+                    raise Broken(f"{side} misses {missed} datagrams, and {lost} were lost, and {unsent} not sent")
 
     def check_path(self) -> None:
         """Broken: the longest datagram is not what passes, to some bytes."""
@@ -204,6 +221,11 @@ class Pair:
                 self.record.calm(WIRE, "no session")
 
         self.world.at(self.world.now + RECOVER_NS, then)
+
+    @property
+    def stood_ns(self) -> int:
+        """For which no step was done, since a switch stood still."""
+        return sum(machine.stood_ns for machine in self.machines.values())
 
     def mend(self) -> None:
         self.wire.calm()

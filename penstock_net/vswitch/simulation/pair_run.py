@@ -1,5 +1,7 @@
 """A run of two switches under a seed, with a network between them that loses, doubles, delays and reorders datagrams.
 
+In some runs switches are upgraded, or killed and started again.
+
 found = simulate_pair(7)
 found.failure            # "" if all laws have held
 """
@@ -10,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import run
+from penstock_net.vswitch.simulation import forgery, lies, restarts, run, six, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -21,6 +23,7 @@ from penstock_net.vswitch.simulation.trace import Trace
 from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
 
 SEARCH_NS = 8000 * MS  # after which the longest datagram is found, also if the path has become wider
+CHANGED, KILLED = 0.2, 0.35  # of the runs have switches that are upgraded or killed; of these changes, so many are the latter
 PATHS = (1460, 1400, 1300, 1230, 1000, 600)  # MTUs
 ALL = tuple(name for side in SIDES for group in PORTS[side] for name in group)
 APPS, TAPS, CABLES = (tuple(name for side in SIDES for name in PORTS[side][i]) for i in range(3))
@@ -72,6 +75,38 @@ def mend(pair: Pair, side: str) -> None:
     pair.mend()
 
 
+# ---- Steps of a switch ----
+
+
+def upgrade(pair: Pair, side: str, said: str = "", how: str = "") -> None:
+    """As upgrades.upgrade; a switch that stands still for long has no session with the other one after that."""
+    if pair.machines[side].is_down:
+        return
+    if how == upgrades.LATE:
+        pair.disturb()
+    upgrades.upgrade(pair.machines[side], "", said, how)
+    if how == upgrades.LATE:
+        pair.calm()
+
+
+def crash(pair: Pair, side: str) -> None:
+    """The process of a switch is killed."""
+    pair.disturb()
+    restarts.crash(pair.machines[side])
+
+
+def come_back(pair: Pair, side: str) -> None:
+    """It is started again, with its interfaces up, without which it does not start; and so are its applications."""
+    apps, _, cables = PORTS[side]
+    for name in cables if pair.machines[side].is_down else ():
+        known.plug(pair.machines[side], name)
+        known.up(pair.machines[side], name)
+    restarts.come_back(pair.machines[side])
+    for name in apps:
+        known.start(pair.machines[side], name)
+    pair.calm()
+
+
 DO: dict[str, Callable[..., None]] = {
     "lossy": lossy,
     "cut": cut,
@@ -80,6 +115,10 @@ DO: dict[str, Callable[..., None]] = {
     "uplink stops": uplink_stops,
     "no memory": no_memory,
     "mend": mend,
+    **forgery.DO,
+    "upgrade": upgrade,
+    "crash": crash,
+    "come back": come_back,
 }
 
 
@@ -115,6 +154,23 @@ def draw_steps(draw: random.Random, until: int) -> list[Step]:
         if draw.random() < troubles:
             found += draw.choice(_troubles(draw, at))
     return sorted(found, key=lambda step: step.at)
+
+
+def draw_changes(seed: int, until: int) -> list[Step]:
+    """Upgrades of the switches, and switches that are killed, from a generator of their own."""
+    draw = random.Random(f"upgrades of two, {seed}")
+    found = []
+    for _ in range(draw.choice((1, 2, 2, 3)) if draw.random() < CHANGED else 0):
+        at, side = draw.randrange(max(1, until)), draw.choice(SIDES)
+        if draw.random() < KILLED:
+            found += [Step(at, "crash", side), Step(at + draw.randrange(80 * MS), "come back", side)]
+        else:
+            found.append(Step(at, "upgrade", side, upgrades.draw_spoil(draw)))
+        for _ in range(draw.randrange(8)):
+            name, target = draw.sample(ALL, 2)
+            numbers = target, draw.choice((1, 10, 40)), draw.choice(known.SIZES)
+            found.append(Step(at + draw.randrange(60 * MS), "send", name, numbers))
+    return found
 
 
 def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
@@ -166,8 +222,15 @@ def simulate_pair(
     """Run two switches in a simulated world, as `run.simulate` does one."""
     draw = random.Random(f"steps of {seed}")
     drawn = draw_settings(draw)
+    if six.is_drawn(seed):
+        drawn["six"] = True
     chosen = drawn if settings is None else settings
-    plan = draw_steps(draw, parse_time(duration, "duration") // 1000) if steps is None else list(steps)
+    until, plan = parse_time(duration, "duration") // 1000, list(steps or ())
+    if steps is None:
+        more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
+        if chosen.get("six"):
+            more += six.draw_steps(seed, until, ALL, known.SIZES)
+        plan = sorted([*draw_steps(draw, until), *draw_changes(seed, until), *more], key=lambda step: step.at)
     pair, failure, counts = Pair(seed, chosen), "", dict[str, int]()
     begin = pair.world.now
     told = Trace(pair.world, pair.record, begin) if trace or pcap else None
@@ -215,9 +278,11 @@ def _run(pair: Pair, plan: Sequence[Step]) -> dict[str, int]:
     _connect(pair)
     begin = pair.world.now
     for step in plan:
-        pair.pass_time(begin + step.at - pair.world.now)
+        pair.pass_time(begin + pair.stood_ns + step.at - pair.world.now)
         pair.record.note(*step)
         do(pair, step)
+    for side in SIDES:
+        come_back(pair, side)
     pair.mend()
     pair.each(run.made_good)
     _show_path(pair)
@@ -232,6 +297,7 @@ def _run(pair: Pair, plan: Sequence[Step]) -> dict[str, int]:
     pair.pass_time(3 * BOUND_NS)
     pair.check_path()
     pair.check_reports()
+    pair.forger.check()
     counts = pair.account()
     for side, machine in pair.machines.items():
         run.left(machine, before[side])

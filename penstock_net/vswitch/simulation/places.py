@@ -6,14 +6,14 @@ A place whose name begins with PROCESS is the namespace of a process, and the sp
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock_net.vswitch.simulation.frames import PORT
+from penstock_net.vswitch.simulation.frames import PORT, SIX
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.world.simulated.links import Link, Space
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.machine import Machine
 
-SENDERS = 16  # UDP ports
+SENDERS = 2 * SIX  # UDP ports
 PROCESS, ELSEWHERE = "process ", "elsewhere"
 NAMES, PROCESSES = ("left", "right"), (f"{PROCESS}one",)
 KEPT_NS = {False: 60 * MS, True: 1200 * MS}  # after that a lost namespace is dead; True: a process's, of which no event tells
@@ -26,7 +26,7 @@ class Places:
         self.machine, self.where = machine, dict(where)
         self.pids: dict[str, int] = {}
         self.strangers: dict[str, Space] = {}  # of another process with the number of one that has ended, and nobody has agreed
-        self.asked = 0  # requests without an answer by which an operator has agreed to what is there when they are done
+        self.agreeing = 0  # requests of operators that agree with what is there when they are answered
         self.lost_at: dict[Space, int] = {}
         self.slow = False  # whether a process has ended
 
@@ -52,7 +52,7 @@ class Places:
         if place.startswith(PROCESS):
             again = self.pids.get(place, 0)
             self.pids[place] = self.machine.world.tasks.hold(space, again)
-            if again and not self.asked:
+            if again and not self.agreeing:
                 self.strangers[place] = space
         else:
             self.machine.world.spaces.name(place, space)
@@ -88,14 +88,14 @@ class Places:
         place = self.where.get(port)
         return {} if place is None else {"netns": self.pids.get(place, place)}
 
-    def agreed(self) -> None:
-        """An operator asks for what is there, with whatever processes have the numbers now, or until the request is answered."""
+    def agree(self) -> None:
+        """An operator asks for what is there, with whatever processes have the numbers, until `agreed`."""
         self.strangers.clear()
-        self.asked += 1
+        self.agreeing += 1
 
-    def answered(self) -> None:
-        """To be called for each `agreed`."""
-        self.asked -= 1
+    def agreed(self) -> None:
+        """That has an answer, perhaps of a process to which the switch was handed over meanwhile."""
+        self.agreeing -= 1
 
     @property
     def settle_ns(self) -> int:

@@ -1,7 +1,10 @@
-"""Ports that are kept (`port add --keep`), and a switch that is started again: after `down`, killed, or lost by an upgrade."""
+"""Ports that are kept (`port add --keep`), and a switch that is started again: after `down`, killed, or lost by an upgrade.
+
+`crash` kills it in the middle of a run, and `come_back` starts it again.
+"""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.vswitch.daemon import kept_ports
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 DRAWN = 0.06  # of the runs keep ports, and have the switch started again in the end
 DOWN, KILLED, LOST = "down", "killed", "lost"  # by `down`; where it was; by a new process that ends when it has taken over
 SETTLE_NS = 60_000_000
+CRASHED = "its switch was killed"
 
 
 # ---- Steps ----
@@ -42,6 +46,48 @@ def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
         if draw.random() < 0.5:
             found.append(Step(at + draw.randrange(max(1, until)), "remove", name))
     return found
+
+
+# ---- In the middle ----
+
+
+def crash(machine: "Machine") -> None:
+    """The switch is killed. Its applications end, and nobody knows what has become of frames that had not come."""
+    if machine.is_down or machine.is_upgrading:
+        return
+    machine.is_down = True
+    machine.crashes += 1
+    record, mine = machine.record, {machine.layout.number(name) for name in machine.layout.ports}
+    for at in mine:
+        record.disturb(at, CRASHED)
+    machine.world.tasks.stop(machine.pid, -9)
+    machine.doubtful.update(frame for frame in record.not_come() if {frame.flow.source, frame.flow.target} & mine)
+    machine.doubtful_lies = record.lies_left
+    for name in [name for name, app in machine.apps.items() if app.port]:
+        machine.end_app(name, killed=False)
+
+
+def come_back(machine: "Machine") -> None:
+    """The switch is started again; its applications are those that are started after that."""
+    if not machine.is_down:
+        return
+    machine.start_switch()
+    machine.is_down = False
+
+    def calm() -> None:
+        if not machine.is_down:
+            for name in machine.layout.ports:
+                machine.record.calm(machine.layout.number(name), CRASHED)
+
+    machine.world.at(machine.world.now + SETTLE_NS, calm)
+
+
+def lost_with(machines: "Sequence[Machine]", uncounted: int) -> int:
+    """Frames that were lost with switches that were killed, of so many that are counted nowhere."""
+    record = machines[0].record
+    frames = sum(any(frame in each.doubtful for each in machines) for frame in record.not_come())
+    lies = min(record.lies_left, max(each.doubtful_lies for each in machines))
+    return max(0, min(uncounted, frames + lies))
 
 
 # ---- In the end ----

@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
+from penstock_net.vswitch.simulation import edges, lies, namespaces, restarts, six, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -87,11 +87,18 @@ def simulate(
     draw = random.Random(f"steps of {seed}")
     drawn = known.draw_settings(draw)
     layout = USUAL if content is None else layout_of(content)
+    if six.is_drawn(seed):
+        drawn["six"] = True
     chosen = (drawn if layout.settings is None else layout.settings) if settings is None else settings
     until = parse_time(duration, "duration") // 1000
+    if chosen.get("six") and content is None:
+        layout = six.with_six(layout)
     plan = list(steps or ())
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
+        more += lies.draw_steps(seed, until, layout.base)
+        if six.has_six(layout):
+            more += six.draw_steps(seed, until, layout.base, known.SIZES)
         plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)
     machine, failure, counts = Machine(seed, chosen, layout), "", dict[str, int]()
     begin = machine.world.now
@@ -176,6 +183,7 @@ def _check(machine: Machine, counters: bool = True) -> None:
     table.check()
     machine.record.check()
     machine.places.check()
+    edges.check(machine)
     if counters:
         machine.check_counters()
         if machine.look_ns:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, namespaces, restarts, upgrades
+from penstock_net.vswitch.simulation import edges, frames, lies, namespaces, restarts, six, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -23,12 +23,12 @@ SIZES = (60, 60, 60, 200, 700, 1400)
 # ---- Traffic ----
 
 
-def send(machine: Machine, name: str, target: str, count: int, size: int) -> None:
+def send(machine: Machine, name: str, target: str, count: int, size: int, by_six: bool = False) -> None:
     if name in machine.apps:
-        machine.apps[name].wanted.extend([(target, size)] * count)
+        machine.apps[name].wanted.extend([(target, size, by_six)] * count)
         machine.apps[name].told()
     elif name in (*machine.layout.taps, *machine.layout.cables):
-        machine.program_sends(name, target, machine.layout.number(target), count, size)
+        machine.program_sends(name, target, machine.layout.number(target) + by_six * frames.SIX, count, size)
 
 
 # ---- Applications ----
@@ -146,7 +146,7 @@ def readdress(machine: Machine, name: str, which: int) -> None:
     at = machine.layout.number(name)
     machine.record.disturb(at, "other addresses")
     usual, other = machine.layout.usual(name), machine.layout.others[name]
-    wanted = [usual, [other], [*usual, other]][which]
+    wanted = [usual, other, [*usual, *other]][which]
     machine.ask({"set": {f"port.{name}.addresses": wanted}}, lambda _: machine.record.calm(at, "other addresses"))
 
 
@@ -158,14 +158,14 @@ def undo(machine: Machine, name: str) -> None:
 def reload(machine: Machine, name: str, with_extra: bool) -> None:
     """The specification, perhaps with one port more; interfaces that were deleted are made again."""
     machine.extra = list(machine.layout.extras[-1:]) if with_extra else []
-    machine.places.agreed()
+    machine.places.agree()
     calm = _usual_addresses(machine)
     if not with_extra and machine.layout.extras:
         machine.record.disturb(machine.layout.number(machine.layout.extras[-1]), "not there")
 
     def then(answer: Any) -> None:
-        machine.places.answered()
         calm()
+        machine.places.agreed()
         namespaces.loaded_again(machine)
         edges.loaded_again(machine)
         for tap in machine.layout.taps:
@@ -195,11 +195,13 @@ def _usual_addresses(machine: Machine) -> Callable[[], None]:
 
 def add(machine: Machine, name: str, keep: bool = False) -> None:
     """keep: it comes back when the switch is started again."""
+    if machine.layout.runs_scheme:
+        return
     at = machine.layout.number(name)
-    machine.places.agreed()
+    machine.places.agree()
 
     def then(answer: Any) -> None:
-        machine.places.answered()
+        machine.places.agreed()
         if isinstance(answer, dict) and name in machine.layout.taps:
             for why in ("not there", "deleted", "down"):
                 machine.record.calm(at, why)
@@ -208,7 +210,9 @@ def add(machine: Machine, name: str, keep: bool = False) -> None:
 
 
 def remove(machine: Machine, name: str, with_app: bool = True) -> None:
-    """with_app: it ends before; else the switch lets it go."""
+    """with_app: it ends before; else the switch lets it go.  The ports of a scheme stay."""
+    if machine.layout.runs_scheme:
+        return
     machine.record.disturb(machine.layout.number(name), "not there")
     if with_app:
         machine.end_app(name, killed=False)
@@ -251,6 +255,8 @@ DO: dict[str, Callable[..., None]] = {
     **edges.DO,
     **upgrades.DO,
     **restarts.DO,
+    **lies.DO,
+    **six.DO,
 }
 
 

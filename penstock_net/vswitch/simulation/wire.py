@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock_net.vswitch.simulation import frames
 from penstock_net.vswitch.simulation.frames import Frame
-from penstock_net.vswitch.simulation.laws import MS
+from penstock_net.vswitch.simulation.laws import MACS, MS
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.pair import Pair
@@ -28,6 +28,7 @@ class Wire:
         self.more_ns = 0  # that each takes
         self.is_cut = False
         self.frame_of: dict[tuple[bytes, bytes], Frame] = {}  # of datagrams with a part of one, by session and number
+        self.lies: dict[bytes, Frame] = {}
         self.places: dict[Frame, int] = {}  # in which order they came
         self.sent: dict[frames.Flow, int] = {}  # the last number of each flow
         self.lost: dict[Datagram, Frame | None] = {}  # of which a copy was lost, and
@@ -55,6 +56,7 @@ class Wire:
     # ---- What it sees ----
 
     def see(self, what: str, source: "Address", data: bytes) -> None:
+        self.pair.forger.see(what, source, data)
         if len(data) < CONTENT_AT or not STATE <= data[KIND_AT] <= LAST:
             return
         frame, datagram = self._frame(data), (source.host, data[SESSION], data[NUMBER])
@@ -78,11 +80,18 @@ class Wire:
     def lost_frames(self) -> int:
         return len({frame for datagram, frame in self.lost.items() if frame and datagram not in self.came})
 
+    def _read(self, content: bytes) -> Frame:
+        """What a frame is; one that lies is a flow of its own."""
+        lie = content[MACS:]
+        if lie not in self.pair.record.lies:
+            return frames.marked(content)
+        return self.lies.setdefault(lie, Frame(frames.Flow(-1, 0, len(self.lies), 0, 0), 0))
+
     def _frame(self, data: bytes) -> Frame | None:
         """The frame of which a datagram has bytes."""
         kind, session, number = data[KIND_AT], data[SESSION], int.from_bytes(data[NUMBER], "little")
         if kind == FRAME:
-            return frames.marked(data[CONTENT_AT:])
+            return self._read(data[CONTENT_AT:])
         if kind == FIRST:
             self.frame_of[session, data[NUMBER]] = frames.marked(data[CONTENT_AT:])
         elif kind in (MIDDLE, LAST) and (session, data[NUMBER]) not in self.frame_of:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock_net.vswitch.support import losses
+from penstock_net.vswitch.support.settings import LINE_DROPS
 
 
 def balance(switch: Any) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def balance(switch: Any) -> dict[str, Any]:
     devices = [row.get("device") or {} for row in rows]
     # In the ports, for the kernel to take; what waits in an overlay are datagrams, of which several may be of one frame.
     waiting = sum(device.get("waiting_out", 0) for device in devices if "overlay" not in device)
-    taken = sum(row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"] for row in rows)
+    taken = sum(row["received_frames"] + refused(row) + row["waiting_frames"] for row in rows)
     return {
         "in": taken + sum(row["received_frames"] + row["dropped_frames"] + row["lost_frames"] for row in gone),
         "out": sum(row["sent_frames"] - row["not_taken_frames"] for row in rows)
@@ -29,16 +30,22 @@ def balance(switch: Any) -> dict[str, Any]:
         + sum(row["sent_frames"] - row["not_delivered_frames"] for row in gone),
         "parked": sum(row["waiting_frames"] + row["not_taken_frames"] for row in rows) + waiting,
         **sums,
-        "unaccounted": unaccounted(rows, gone),
+        "unaccounted": unaccounted(rows, gone, switch.counters().get("lost_on_lines", 0)),
     }
 
 
-def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, int]] = ()) -> dict[str, int]:
+def refused(row: Mapping[str, Any]) -> int:
+    """Frames of a port that were dropped before they were taken: not those that a scheme has dropped on a line."""
+    return sum(number for name, number in row["drops"].items() if "line" not in row or name not in LINE_DROPS)
+
+
+def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, int]] = (), on_lines: int = 0) -> dict[str, int]:
     """Frames missing by place, negative if there are too many.
 
-    `rows`: those of Switch.ports() with those of `left`; `gone`: the sums of applications that have detached.
+    `rows`: those of Switch.ports() with those of `left`; `gone`: the sums of applications that have detached; `on_lines`: frames
+    that a scheme has lost.  Those that are on its lines now are missing.
     """
-    found: Counter[str] = Counter()
+    found: Counter[str] = Counter({"between ports": -on_lines})
     copies = spare = 0
     for row in (*rows, *gone):
         found["between ports"] += row["received_frames"] - row["sent_frames"]
@@ -47,7 +54,7 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
         if "taken_in" not in device or device["kind"] == "pcap":
             continue
         port = row["port"]
-        taken = row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"]
+        taken = row["received_frames"] + refused(row) + row["waiting_frames"]
         if count := device["taken_in"] - taken:
             found[f"{port}: in the queues of its device"] += count
         if count := row["sent_frames"] - device["taken_out"] - row["not_taken_frames"]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from penstock_net.vswitch.support.settings import DROP_NAMES, REASON_NAMES
+from penstock_net.vswitch.support.settings import LINE_DROPS, REASON_NAMES
 
 LOST, REFUSED, NOT_CARRIED = "lost", "refused", "not_carried"
 KINDS = (LOST, REFUSED, NOT_CARRIED)
@@ -401,7 +401,8 @@ PLACES = (
         "link_replayed", "replayed", REFUSED, "switch", "a frame of another switch came again", "nothing, unless they are many"
     ),
 )
-LASTING = frozenset(place.reason for place in PLACES if place.path[0] == "drops" and place.path[1] in DROP_NAMES) | {"gone"}
+# Of the line of a port, not of its application: they go on with the next one.  `no_route` is the switch's own, which begins anew.
+LASTING = {place.reason for place in PLACES if place.path[0] == "drops" and place.path[1] in LINE_DROPS} | {"gone"}
 OF_SETTINGS = frozenset(("forged", "other_version", "other_super_frames"))  # refused until somebody mends them
 # Counters of a row that say nothing about lost frames, or count again what another one counts: `tx_dropped` what
 # kernel_lost does, `line.lost` what gone does, `parts_lost` what lost_on_the_way does.

@@ -32,6 +32,8 @@ DROP_NAMES = [  # why a switch that runs a scheme drops a frame
     for name in pxd.enum("fabric/constants.pxd", "DROP_")
     if name not in ("reasons", "switch")  # the latter: a simulated switch fails
 ]
+# Reasons of a port's line, of a switch that runs a scheme: frames that had been taken, to whatever application is there.
+LINE_DROPS = frozenset((*DROP_NAMES, "gone")) - frozenset(REASON_NAMES)
 MOST_WORKERS = pxd.read("vswitch/memory/layout.pxd").constants["MOST_WORKERS"]
 DEFAULTS = {
     "mode": "backdraft",

@@ -114,6 +114,8 @@ class Link:
             if not up:
                 self.neighbours.clear()
                 self.routes.clear()
+                for address, prefix in [each for each in self.addresses.items() if len(each[0]) == 16]:
+                    self.remove_address(address, prefix)
                 if self.queueing:
                     self.space.lost_in_classes += self.queueing.empty()
                 for each in self.sockets:
