@@ -591,8 +591,7 @@ class Machine:
         if self.look_ns:
             self.look_at_pauses()
         for name in self.layout.ports:
-            at = self.layout.number(name)
-            mine = [row for row in rows if row["port"] == name]
+            at, mine = self.layout.number(name), [row for row in rows if row["port"] == name]
             lost = {row["reason"]: row["frames"] for row in losses if row["port"] == name}
             pauses = sum(row["pauses"] for row in mine)
             sent, came = self.record.sent_by[at], self.record.came_to[at]
