@@ -209,4 +209,4 @@ def test_those_are_all_schemes_of_receivers():
     """Schemes whose receivers decide what they answer; the others' receivers answer with acknowledgements alone."""
     deciding = {name for name, one in available().items() if "on_data" in one.hooks}
     refused = {name for name, one in available().items() if one.fabric.get("own_answers")}
-    assert deciding - refused == {"dcqcn", "pfabric", "trim", "uec_receiver"} and refused <= deciding
+    assert deciding - refused == {"dcqcn", "fncc", "pfabric", "trim", "uec_receiver"} and refused <= deciding
