@@ -77,7 +77,7 @@ MAX_HOP = 5
 
 def set_up_node(fncc, node):
     if fncc.table_period > 0:
-        set_timer(node, fncc.at.index, node.now + fncc.table_period)
+        wake_by(node, fncc.at.index, node.now + fncc.table_period)
 
 
 def on_timer(fncc, node):

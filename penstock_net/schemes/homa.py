@@ -9,7 +9,7 @@ send the message with the fewest bytes unsent (3.2).  As in the authors' simulat
 is the best one, and a message is granted a packet in the time in which the receiver's link brings one.
 
 RTTbytes is one number for the network, by its longest base RTT, or with `own_rtt` each message's own: its sender sends blindly
-what its link carries in the base RTT of the path, and its receiver, whom the packets tell it, grants what its own link carries.
+what its link carries in the base RTT of the path, and its receiver, whom the packets tell it, grants what its own link brings.
 
 Nothing is acknowledged but the whole message.  A receiver that hears nothing for `resend`, of a message of which bytes are
 missing, asks for the first of them (3.7): one packet if later ones have arrived, else all.  It grants no more than the 4095

@@ -12,7 +12,7 @@ from penstock_net.sim import results
 from penstock_net.sim.layouts import DROPS
 from penstock_net.sim.settings import Settings
 from penstock_net.sim.simulate import Runner
-from penstock_net.topology import SwitchChange, build, changes, leaf_spine, planes
+from penstock_net.topology import SwitchChange, build, changes, leaf_spine, planes, star
 
 QUIET = Measure(sample="0s", flows=False)
 LINK_DOWN = DROPS.index("link down")
@@ -104,6 +104,15 @@ def test_no_host_keeps_a_root_over_a_link_that_is_gone(host, way):
     link = {"a": host, "b": "tor0"}
     back = [{"time": "400us", **link, "up": True}] if way == {"on_down": "silent"} else []
     assert not paused_by_root([{"time": "12us", **link, "up": False, **way}, *back])
+
+
+def test_a_host_forgets_roots_over_a_link_that_is_down():
+    """What ends the pause is on the wire when the link goes down, and nothing is told again."""
+    link = {"a": "host1", "b": "switch0"}
+    topo = star(hosts=6, rate="100Gbps", delay="1us", buffer="4MB")
+    topo = topo.with_changes([{"time": "14500ns", **link, "up": False}, {"time": "30us", **link, "up": True}])
+    flows = flow_list(topo, [(src, 0, 300_000) for src in range(1, 6)])
+    assert not in_the_end(topo, flows, "pyrrha:ns3", 3 * 10**9, seed=3)[1]
 
 
 def test_without_it_they_hang():

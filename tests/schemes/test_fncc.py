@@ -126,6 +126,7 @@ class File(dict):
             whole=int,
             hash31=lambda number, seed: number * number,
             set_timer=lambda node, _, when: setattr(node, "timer", when),
+            wake_by=lambda node, _, when: setattr(node, "timer", min(node.timer, when)),
         )
 
     def node(self, number, ports):
@@ -165,6 +166,7 @@ def compare_switches(text="", period=0):
         for node in nodes:
             node.now = now
         for i, (node, model) in enumerate(zip(nodes, models)):
+            ours["set_up_node"](ours.me, node)  # again, as when a rate has changed
             assert node.timer == due[i]
             while due[i] <= now:
                 node.now = due[i]
@@ -312,7 +314,8 @@ MISTAKES = {
         "            if fncc.table_period > 0:\n                look_up",
         "            if fncc.table_period < 0:\n                look_up",
     ),
-    "no table": (N, "    if fncc.table_period > 0:\n        set_timer", "    if 0:\n        set_timer"),
+    "no table": (N, "    if fncc.table_period > 0:\n        wake_by", "    if 0:\n        wake_by"),
+    "a rate that changes puts the table off": (N, "wake_by", "set_timer"),
     "a table that is filled once": (
         N,
         "        read(node, port, row_at(my_port(fncc, port), 0))\n    set_timer",
@@ -511,7 +514,7 @@ def test_acknowledgements_that_switches_do_not_see_are_refused():
     topo = star(hosts=2)
     flows = flow_list(topo, [(0, 1, 1000)])
     with pytest.raises(
-        SpecError, match=r'host\.ack_priority = "control": switches of fncc write into acknowledgements.*leave it'
+        SpecError, match=r'host\.ack_priority = "control": switches of fncc write into acknowledgements.*set it to'
     ):
         simulate(topo, flows, parse("fncc", {"host.ack_priority": "control"}))
     assert simulate(topo, flows, "fncc", host=HostConfig(rto="1ms")).summary["flows_finished"] == 1

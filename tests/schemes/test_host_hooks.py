@@ -247,3 +247,27 @@ def test_a_scheme_is_told_of_all_ports_of_a_host_whose_flows_have_moved():
     topo = planes(hosts=4, planes=2, tors=1, spines=1, rate="100Gbps", delay="1us").with_changes([down])
     told = told_of_links(topo, [[0, 1, 60_000, "0us"]] * 8 + [[2, 3, 60_000, "0us"]])
     assert told == {("host0", "up"): 2, ("host1", "down"): 1, ("tor0", "down"): 1}
+
+
+def brought(topo, flows):
+    """How fast the links of host 0 bring data, at the end and at most, ps per byte."""
+    counts = run("inbound", topo, flows, host=HostConfig(rto="50us")).frame("counts").filter(pl.col("node") == 0)
+    return [counts.filter(pl.col("name") == f"inbound.{name}")["value"].item() / 1000 for name in ("last", "most")]
+
+
+WAYS_IN = {  # changes of the second of two links of 100 Gbit/s, and what both then bring
+    "as they are": ({}, 40),
+    "down": ({"up": False}, 80),
+    "dark": ({"up": False, "on_down": "hold"}, 80),
+    "slower there": ({"rate": "50Gbps", "of": "tor1"}, 160 / 3),
+    "slower here": ({"rate": "50Gbps", "of": "host0"}, 40),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_links_of_a_host_that_are_not_down_bring_data_together(way):
+    change, expected = WAYS_IN[way]
+    topo = planes(hosts=4, planes=2, tors=1, spines=1, rate="100Gbps", delay="1us")
+    if change:
+        topo = topo.with_changes([{"time": "1ns", "a": "host0", "b": "tor1", **change}])
+    assert brought(topo, [[src, 0, 20_000, "0us"] for src in (1, 1, 2, 2, 3, 3)]) == pytest.approx([expected] * 2, abs=1e-3)
