@@ -62,6 +62,8 @@ def test_notes_and_links(page):
         if not re.match(r"[a-z]+:", target):
             found = (page.parent / target).resolve()
             assert found.exists() or found in GENERATED, f"{page.name}: {target} does not exist"
+    headings = re.findall(r"^##? .*", text, re.M)
+    assert len(headings) == len(set(headings)), f"{page.name} has a section twice"
 
 
 def where_is() -> list[tuple[str, str]]:
