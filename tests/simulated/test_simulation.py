@@ -17,7 +17,7 @@ from penstock_net.cli.vswitch_simulate import simulate as command
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.daemon.events import Events
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import many, trace
+from penstock_net.vswitch.simulation import many, run, trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
 from penstock_net.vswitch.simulation.steps import draw_steps
 
@@ -79,6 +79,27 @@ def test_a_process_that_was_killed_is_an_error(monkeypatch):
     assert [found.seed for found in itertools.islice(known, 16)] == [*range(10, 26)]
     with pytest.raises(PenstockError, match=r"of seed 26 or a later one.*--seed 26 --workers 1"):
         next(known)
+
+
+def test_other_seeds_are_given_up_before_a_failure_is_shortened(monkeypatch):
+    """Their processes went on for as long."""
+    done = []
+
+    def seeds(*_, workers):
+        try:
+            yield Found(0, {}, [], "", 0, 0, 0, 0, failure="a law")
+        finally:
+            done.append("given up")
+
+    def shortened(found, again):
+        done.append("shortened")
+        return found
+
+    monkeypatch.setattr(many, "run_many", seeds)
+    monkeypatch.setattr(run, "shorten", shortened)
+    with pytest.raises(typer.Exit):
+        command(count=100, shorten=True)
+    assert done == ["given up", "shortened"]
 
 
 def test_seeds_after_one_that_breaks_a_law_are_not_run():
