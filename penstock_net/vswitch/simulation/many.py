@@ -1,6 +1,6 @@
 """Runs of many seeds, in several processes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -27,7 +27,7 @@ def run_seeds(seeds: range, duration: str | int, pair: bool = False, content: Ma
 
 def run_many(
     seeds: range, duration: str | int, pair: bool = False, content: Mapping[str, Any] | None = None, *, workers: int
-) -> Iterator[Found]:
+) -> Generator[Found, None, None]:
     """What each seed gives, in their order, from so many processes; after the first that breaks a law there may be no more.
 
     PenstockError: one of the processes was killed, or has died of a run.
