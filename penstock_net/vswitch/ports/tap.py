@@ -36,10 +36,10 @@ if not cython.compiled:
         send_failed,
         sent,
     )
+    from penstock_net.vswitch.ports.segment import GSO_UDP_L4
     from penstock_net.vswitch.ports.tap import (
         DATAGRAM_AT,
         DATAGRAM_MOST,
-        GSO_UDP_L4,
         IFF_MULTI_QUEUE,
         IFF_NO_PI,
         IFF_TAP,
