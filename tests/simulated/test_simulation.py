@@ -228,6 +228,14 @@ def test_an_operator_asks_just_before_another_process_has_the_number():
     assert not found.failure, found
 
 
+def test_an_application_is_half_before_it_is_attached():
+    """The machine called it well when it was, and missed what it had never rung for (of two switches, seed 2393)."""
+    steps = [Step(0, "start", "b"), Step(3 * MS, "start", "a"), Step(3 * MS, "half", "a")]
+    steps += [Step(20 * MS, "send", "a", ("b", 5, 700)), Step(60 * MS, "show", "", ("ports",))]
+    found = simulate(1, steps=steps, settings=SETTINGS)
+    assert not found.failure, found
+
+
 # ---- Edges ----
 
 
