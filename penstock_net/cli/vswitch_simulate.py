@@ -57,6 +57,7 @@ def simulate(
     many = run_many(seeds, duration, pair, content, workers=workers or os.cpu_count() or 1)
     for number, found in zip(seeds, alone if trace or pcap else many):
         if found.failure and shorten:
+            many.close()  # its processes would go on meanwhile
             found = run.shorten(found, again=once)
             if trace or pcap:
                 once(number, steps=found.steps, settings=found.settings, trace=trace, pcap=pcap)

@@ -94,6 +94,15 @@ def test_a_group_has_no_address_that_a_port_sends_to(seed):
     assert found.sent == found.came
 
 
+def test_what_is_of_arp_is_no_frame_where_nobody_listens():
+    """The program at a cable sends on when the switch was killed: what counts as no frame that was sent was counted there."""
+    told = [Step((25 + i) * MS, "lie", "p", (kind, "a", i)) for i, kind in enumerate(("ARP", "to nobody", "ARP, cut short"))]
+    steps = [*STARTS, Step(20 * MS, "crash", "near"), *told, Step(60 * MS, "come back", "near")]
+    found = simulate_pair(1, steps=steps, settings=OF_PAIRS)
+    assert not found.failure, found
+    assert found.lost == {"at interfaces without a socket": 1}
+
+
 def test_some_runs_have_them():
     for drawn in (
         [bool(lies.draw_steps(seed, 100 * MS, USUAL.base)) for seed in range(1000)],

@@ -1,10 +1,13 @@
 """Two whole switches in a simulated world, with an overlay between them over a network that a seed makes bad."""
 
+import contextlib
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 
 from penstock_net.vswitch.simulation import steps as known
+from penstock_net.vswitch.simulation.laws import Broken
 from penstock_net.vswitch.simulation.pair import SIDES, Pair
 from penstock_net.vswitch.simulation.pair_run import no_memory, simulate_pair
 from penstock_net.vswitch.simulation.run import shorten
@@ -163,6 +166,17 @@ def test_what_a_port_has_read_when_it_is_detached_is_counted():
         near = pair.machines["near"]
         known.send(near, "p", "t", 10, 60)
         assert near.call(detach) == 9
+
+
+@pytest.mark.parametrize("missed, holds", [(6, False), (7, True), (10, True), (11, False)])
+def test_a_frame_that_was_too_long_has_a_number_that_the_other_end_misses(missed, holds):
+    """As one that the network has lost; what was not sent otherwise may have had none."""
+    overlay = {"sessions": 1, "too_old": 0, "lost_on_the_way": missed}
+    row = {"overlay": overlay, "too_long": 2, "errors_out": 1, "messages_lost": 2}
+    ends = dict.fromkeys(SIDES, SimpleNamespace(crashes=0))
+    pair = SimpleNamespace(machines=ends, overlay=lambda side: row, wire=SimpleNamespace(lost_from=lambda host: 5))
+    with contextlib.nullcontext() if holds else pytest.raises(Broken, match="misses"):
+        Pair.check_reports(pair)
 
 
 def test_a_probe_that_the_kernel_refuses_is_no_frame():

@@ -1,19 +1,23 @@
 """The whole switch in a simulated world: laws on drawn schedules, faults that were found so, and mistakes that must be found."""
 
+import itertools
 import os
 import random
 import struct
 import subprocess
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import typer
 from mistakes import MISTAKES
 
 from penstock_net.cli.vswitch_simulate import simulate as command
+from penstock_net.errors import PenstockError
 from penstock_net.vswitch.daemon.events import Events
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import many, trace
+from penstock_net.vswitch.simulation import many, run, trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
 from penstock_net.vswitch.simulation.steps import draw_steps
 
@@ -56,6 +60,46 @@ def test_many_seeds_are_run_by_several_processes(monkeypatch):
     alone = [simulate(seed, "1ms").digest for seed in seeds]
     for workers in (1, 2):
         assert [found.digest for found in many.run_many(seeds, "1ms", workers=workers)] == alone
+
+
+def test_a_process_that_was_killed_is_an_error(monkeypatch):
+    """It was a traceback; what was known before it is given, in the order of the seeds."""
+
+    def killed(function, calls, workers):
+        futures = {key: Future() for key, _ in calls}
+        for key, (part, *_) in calls:
+            if key < 2:
+                futures[key].set_result([Found(seed, {}, [], "", 0, 0, 0, 0) for seed in part])
+            else:
+                futures[key].set_exception(BrokenProcessPool())
+        yield from ((key, futures[key]) for key in (3, 1, 2, 0))
+
+    monkeypatch.setattr(many, "each", killed)
+    known = many.run_many(range(10, 110), "1ms", workers=2)
+    assert [found.seed for found in itertools.islice(known, 16)] == [*range(10, 26)]
+    with pytest.raises(PenstockError, match=r"of seed 26 or a later one.*--seed 26 --workers 1"):
+        next(known)
+
+
+def test_other_seeds_are_given_up_before_a_failure_is_shortened(monkeypatch):
+    """Their processes went on for as long."""
+    done = []
+
+    def seeds(*_, workers):
+        try:
+            yield Found(0, {}, [], "", 0, 0, 0, 0, failure="a law")
+        finally:
+            done.append("given up")
+
+    def shortened(found, again):
+        done.append("shortened")
+        return found
+
+    monkeypatch.setattr(many, "run_many", seeds)
+    monkeypatch.setattr(run, "shorten", shortened)
+    with pytest.raises(typer.Exit):
+        command(count=100, shorten=True)
+    assert done == ["given up", "shortened"]
 
 
 def test_seeds_after_one_that_breaks_a_law_are_not_run():
@@ -181,6 +225,14 @@ def test_an_operator_asks_just_before_another_process_has_the_number():
     ]
     settings = {**SETTINGS, "mode": "dpfq", "idle": "5ms", "netns": {"u": "process one"}, "edge": True}
     found = simulate(5000002, steps=steps, settings=settings)
+    assert not found.failure, found
+
+
+def test_an_application_is_half_before_it_is_attached():
+    """The machine called it well when it was, and missed what it had never rung for (of two switches, seed 2393)."""
+    steps = [Step(0, "start", "b"), Step(3 * MS, "start", "a"), Step(3 * MS, "half", "a")]
+    steps += [Step(20 * MS, "send", "a", ("b", 5, 700)), Step(60 * MS, "show", "", ("ports",))]
+    found = simulate(1, steps=steps, settings=SETTINGS)
     assert not found.failure, found
 
 

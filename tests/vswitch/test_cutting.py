@@ -193,6 +193,7 @@ def test_what_is_no_frame_of_datagrams_is_not_cut():
     assert len(cutter.segments(datagrams("10.0.0.1", "10.0.0.2", bytes(128), 1), 100)) == 128
     for wrong in (whole[:-1], whole + b"x", whole[:4] + bytes(2) + whole[6:], whole[:33] + b"\x06" + whole[34:]):
         assert cutter.segments(wrong, 1500) is None
+    assert cutter.segments(whole[:1] + b"\x85" + whole[2:], 1500) is None, "ECN is of TCP: it was cut as that"
     for i in range(10, 52):
         for segment in cutter.segments(whole[:i] + b"\xff" + whole[i + 1 :], 1500) or []:
             assert len(segment) <= 1500

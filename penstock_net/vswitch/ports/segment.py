@@ -113,7 +113,7 @@ def begin_cut(cut, frame, length, room):
     header = header_of(frame)
     shape = shape_of_cut(cut)
     kind = header.gso_type & ~GSO_ECN
-    if kind == GSO_UDP_L4:
+    if header.gso_type == GSO_UDP_L4:
         if header.gso_size == 0 or not find_udp(frame + VNET, length - VNET, shape):
             return False
         cut.most = 0 + header.gso_size

@@ -105,9 +105,10 @@ def lie(machine: "Machine", name: str, kind: str, target: str, seed: int) -> Non
     link = machine.link(name)
     if link is None or not link.up or not (link.tap or link.cable) or len(data) < SHORTEST_OF_KERNEL:
         return
-    machine.record.lied(data, at, to, counts=data[12:14] != ARP)
+    counts = data[12:14] != ARP
+    machine.record.lied(data, at, to, counts)
     if link.cable:
-        machine.unheard += not link.sockets
+        machine.unheard += counts and not link.sockets
         link.receive(data)
     else:
         link.transmit(data)

@@ -101,7 +101,7 @@ class App:
                 if self.over:
                     return
                 world.time.sleep(0.002)
-        if not self.over:
+        if not (self.over or self.half):
             record.calm(at, "not there")
         again_ns = FIRST_AGAIN_NS
         while not self.over:

@@ -1,8 +1,11 @@
 """Runs of many seeds, in several processes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from penstock_net.errors import PenstockError
 from penstock_net.processes import each
 from penstock_net.vswitch.simulation.pair_run import simulate_pair
 from penstock_net.vswitch.simulation.run import Found, simulate
@@ -24,8 +27,11 @@ def run_seeds(seeds: range, duration: str | int, pair: bool = False, content: Ma
 
 def run_many(
     seeds: range, duration: str | int, pair: bool = False, content: Mapping[str, Any] | None = None, *, workers: int
-) -> Iterator[Found]:
-    """What each seed gives, in their order, from so many processes; after the first that breaks a law there may be no more."""
+) -> Generator[Found, None, None]:
+    """What each seed gives, in their order, from so many processes; after the first that breaks a law there may be no more.
+
+    PenstockError: one of the processes was killed, or has died of a run.
+    """
     if min(workers, len(seeds) // WORTH) < 2:
         for i in range(len(seeds)):
             yield from run_seeds(seeds[i : i + 1], duration, pair, content)
@@ -33,10 +39,16 @@ def run_many(
     for first in range(0, len(seeds), KEPT):
         here = seeds[first : first + KEPT]
         parts = [here[i : i + AT_ONCE] for i in range(0, len(here), AT_ONCE)]
-        ended: dict[int, list[Found]] = {}
+        ended: dict[int, Future[list[Found]]] = {}
         following = 0
         for i, future in each(run_seeds, [(i, (part, duration, pair, content)) for i, part in enumerate(parts)], workers):
-            ended[i] = future.result()
+            ended[i] = future
             while following in ended:
-                yield from ended.pop(following)
+                try:
+                    found = ended.pop(following).result()
+                except BrokenProcessPool:
+                    seed = parts[following][0]
+                    rule = f"a process has ended in the middle of seed {seed} or a later one: killed, or by its run"
+                    raise PenstockError(f"{rule}; --seed {seed} --workers 1 shows of which") from None
+                yield from found
                 following += 1
