@@ -1,5 +1,7 @@
 """No test leaves a process or a network namespace behind: one that does fails, and what it left is ended."""
 
+import gc
+
 import daemons
 import pytest
 
@@ -21,3 +23,12 @@ def nothing_left_by_all_tests():
     yield
     left = [*daemons.end_descendants(), *daemons.open_namespaces()]
     assert not left, f"the tests have left processes or namespaces: {', '.join(left)}"
+
+
+@pytest.fixture
+def uncollected():
+    """The collector of reference cycles does not run: what is not in use closes its descriptors without it, or it never may."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

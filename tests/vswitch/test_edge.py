@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -817,6 +818,21 @@ def test_edges_without_anything_to_do_cost_nothing_when_another_one_is_alarmed()
     for edge in edges:
         threads.leave(edge)
         os.close(edge.table.alarm)
+
+
+def test_the_threads_keep_no_edge_that_has_left(uncollected):
+    """They wait for one that has nothing to do: what they served last may be closed, with the memory of its table."""
+    threads, stays, leaves = EdgeThreads(), Counted(), Counted()
+    threads.add(stays, leaves)
+    os.eventfd_write(leaves.table.alarm, 1)
+    until(lambda edge=leaves: edge.stepped)
+    threads.leave(leaves)
+    os.close(leaves.table.alarm)
+    seen = weakref.ref(leaves)
+    del leaves
+    until(lambda: seen() is None, limit=20)
+    threads.leave(stays)
+    os.close(stays.table.alarm)
 
 
 def test_looks_do_not_wait_for_updates_of_rates(left, monkeypatch):

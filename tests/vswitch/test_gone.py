@@ -303,7 +303,7 @@ def test_an_interface_has_the_addresses_that_its_port_is_given(tmp_path):
 # ---- Namespaces ----
 
 
-def test_a_namespace_that_is_made_anew_gets_an_interface_and_the_old_one_vanishes(tmp_path):
+def test_a_namespace_that_is_made_anew_gets_an_interface_and_the_old_one_vanishes(tmp_path, uncollected):
     """Several times, while datagrams are sent there: none is unaccounted for, and nothing is left behind."""
     with pair(tmp_path) as (daemon, _):
         over, sent = threading.Event(), [0]

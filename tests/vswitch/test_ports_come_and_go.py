@@ -111,7 +111,7 @@ def everything(daemon):
         ({"name": "c"}, "addresses"),
     ],
 )
-def test_a_request_of_which_one_port_fails_changes_nothing(tmp_path, last, says):
+def test_a_request_of_which_one_port_fails_changes_nothing(tmp_path, uncollected, last, says):
     with two_places(tmp_path, flows=40_000) as (daemon, left, right, space):
         last = {key: left if value == "left" else value for key, value in last.items()}
         if last.get("device") == "sw0":

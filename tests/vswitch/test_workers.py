@@ -1,10 +1,12 @@
 """Several workers: each frame once and in the order of its flow; changes while all run; invalid writes and killed processes."""
 
+import functools
 import itertools
 import mmap
 import os
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -305,3 +307,21 @@ def test_a_region_needs_a_queue_for_every_worker():
         switch.attach("a", Region.attach(app.fd, app.shape), ["10.0.0.1"])
     with pytest.raises(SpecError, match="new start"):
         switch.set({"workers": 1})
+
+
+def test_an_error_of_a_call_keeps_nothing_alive(uncollected):
+    """Neither the worker's thread nor the error itself holds what the function used: a device would stay open with it."""
+    switch, used = switch_of()[0], {1}
+
+    def fail(device):
+        raise SpecError(f"for {len(device)}")
+
+    seen = weakref.ref(used)
+    switch.start()
+    try:
+        with pytest.raises(SpecError, match="for 1"):
+            switch.call(functools.partial(fail, used))
+        del used
+        assert seen() is None
+    finally:
+        switch.stop()

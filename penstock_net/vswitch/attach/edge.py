@@ -378,19 +378,27 @@ class EdgeThreads:
             now = time.monotonic()
             looks.begin(now)
             for fd in ready.union(dues.take(now) if looks.over else ()) & edges.keys():
-                edge = edges[fd]
-                edge.serve_sockets(fd in ready, looks)
-                if edge.is_pressed:
+                if self._look_at(edges[fd], fd in ready, looks):
                     self.pressed.append(fd)
                     stirred.set()
-                if edge.error:
-                    self.remove(edge)
-                dues.set(fd, edge.look_due(looks))
+                dues.set(fd, edges[fd].look_due(looks))
             looks.end()
             due = max(dues.first, looks.until)
             timeout = None if dues.first == NEVER else max(0.0, due - time.monotonic())
         epoll.close()
         os.close(changed)
+
+    def _look_at(self, edge: Edge, alarmed: bool, looks: Rest) -> bool:
+        """Whether it is pressed.  Not part of the thread's loop: while that waits, it would keep the edge, and its table."""
+        edge.serve_sockets(alarmed, looks)
+        if edge.error:
+            self.remove(edge)
+        return edge.is_pressed
+
+    def _step_at(self, edge: Edge, steps: Rest) -> None:
+        edge.serve_rates(steps)
+        if edge.error:
+            self.remove(edge)
 
     def _step(self, epoll: select.epoll, stirred: threading.Event) -> None:
         timeout: float | None = None
@@ -411,12 +419,9 @@ class EdgeThreads:
             now = time.monotonic()
             steps.begin(now)
             for fd in dues.take(now):
-                edge = edges[fd]
-                if edge.step_due(steps) <= now:
-                    edge.serve_rates(steps)
-                if edge.error:
-                    self.remove(edge)
-                dues.set(fd, edge.step_due(steps))
+                if edges[fd].step_due(steps) <= now:
+                    self._step_at(edges[fd], steps)
+                dues.set(fd, edges[fd].step_due(steps))
             steps.end()
             for fd in dues.take(steps.until):  # those of flows that hold much do not rest
                 dues.set(fd, edges[fd].step_due(steps))

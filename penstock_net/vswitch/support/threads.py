@@ -82,6 +82,7 @@ class Crew:
                     answer.append((function(), None))
                 except BaseException as error:
                     answer.append((None, error))
+                del function, answer  # which an error would hold with its traceback, and with them itself
                 done.set()
         finally:
             with self.gate:
@@ -104,10 +105,13 @@ class Crew:
                 raise RuntimeError("the worker has ended")
         else:
             raise RuntimeError(f"the worker has not answered for {PATIENCE_S:.0f} s: the machine is overloaded")
-        value, error = answer[0]
-        if error is not None:
+        value, error = answer.pop()
+        if error is None:
+            return value
+        try:
             raise error
-        return value
+        finally:
+            del error  # its traceback holds this frame
 
     def stop(self) -> None:
         """End the threads.  RuntimeError: one goes on, and with it what it uses."""
