@@ -40,7 +40,6 @@ cdef enum:
     SET_NACK = 1
     SET_INIT = 2
     SET_ECHO = 3
-    HELD = 4                # of Port.down: link-level retry sends frames again, or waits for acknowledgements
     UNNUMBERED = -1         # out_port of a frame on a link with retry that is not protected, and of one that is thrown away
     THROWN_AWAY = -2
     BEST_EFFORT = 0         # what becomes of frames after a flush, until the other end has answered

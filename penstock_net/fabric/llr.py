@@ -10,7 +10,6 @@ if not cython.compiled:
     from penstock_net.fabric.queueing import alloc_frame, alloc_packet, free_frame, free_packet, set_node_event
     from penstock_net.fabric.state import (
         ACK,
-        HELD,
         KEY_BITS,
         NEVER,
         NO_PACKET,
@@ -73,7 +72,7 @@ def protect(node, port, pkt):
     llr.largest = max(llr.largest, pkt.size)
     llr.most_bytes_kept = max(llr.most_bytes_kept, llr.bytes)
     if is_full(llr):
-        port.down |= HELD
+        port.retrying = 1
     if llr.due == NEVER:
         llr.due = llr.progress_at + llr.timeout
         look_at(node, llr.due)

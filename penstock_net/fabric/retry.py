@@ -17,7 +17,6 @@ if not cython.compiled:
         BLOCK,
         DROP_DOWN,
         DROP_LOSS,
-        HELD,
         NEVER,
         NO_PACKET,
         ORDERED,
@@ -37,8 +36,8 @@ if not cython.compiled:
 
 
 def hold(node, port):
-    """A port that is down or held may send: what is to be sent again; nothing else."""
-    if port.down != HELD or not port.llr.again:
+    """A port that is down or retrying may send: what is to be sent again; nothing else."""
+    if port.down or not port.llr.again:
         disarm(node, port)
         return
     llr = port.llr
@@ -58,10 +57,10 @@ def hold(node, port):
 
 
 def let_go(port):
-    """The port is held no longer, unless there is a reason."""
+    """The port goes on, unless there is a reason."""
     llr = port.llr
     if not llr.again and not is_full(llr) and (not llr.flushing or llr.on_flush != BLOCK):
-        port.down &= ~HELD
+        port.retrying = 0
 
 
 def send_again(node, port):
@@ -76,7 +75,7 @@ def send_again(node, port):
     llr.again = llr.head
     llr.first = 1
     llr.progress_at = node.now
-    port.down |= HELD
+    port.retrying = 1
     kick(node, port)
 
 
@@ -88,7 +87,7 @@ def flush(node, port):
     llr.again = NO_PACKET
     llr.due = NEVER
     if llr.on_flush == BLOCK:
-        port.down |= HELD
+        port.retrying = 1
     send_set(node, port, SET_INIT, llr.next)
     let_go(port)
     kick(node, port)
@@ -152,7 +151,7 @@ def take_set(node, port, pkt):
             send_again(node, port)
             return
         llr.ack_rx += 1
-    if port.down & HELD:
+    if port.retrying:
         let_go(port)
         kick(node, port)
 
@@ -174,7 +173,7 @@ def answer(node, port):
     """Acknowledge what has been passed on, now or when an acknowledgement may be sent again."""
     llr = port.llr
     llr.owed = 1
-    if port.down & ~HELD:
+    if port.down:
         return
     if node.now < llr.answer_at:
         look_at(node, llr.answer_at)
@@ -188,7 +187,7 @@ def answer(node, port):
 def ask(node, port):
     """Ask for the frame that is expected, and for all that follow it; once."""
     llr = port.llr
-    if llr.asked or port.down & ~HELD:
+    if llr.asked or port.down:
         return
     llr.asked = 1
     llr.owed = 0
@@ -256,7 +255,7 @@ def run_retries(node):
     for slot in range(node.port_count):
         port = port_at(node, slot)
         if port.llr:
-            if port.llr.owed and not port.down & ~HELD:
+            if port.llr.owed and not port.down:
                 look_at(node, port.llr.answer_at)
             look_at(node, port.llr.due)
 
@@ -267,7 +266,7 @@ def look_at_progress(node, port):
     if not llr.head:
         llr.due = NEVER
         return
-    if llr.again or port.down & ~HELD:
+    if llr.again or port.down:
         llr.due = node.now + llr.timeout
         return
     if llr.progress_at + llr.timeout <= node.now:
@@ -297,7 +296,7 @@ def begin_anew(sender, end):
     if llr.flushing and expected == llr.next:
         expected = end.llr.echoed
     give_up(sender, port, expected, DROP_DOWN)
-    port.down &= ~HELD
+    port.retrying = 0
     llr.due = NEVER
     llr.next = end.llr.expected
     end.llr.asked = 0
@@ -306,7 +305,7 @@ def begin_anew(sender, end):
 
 def bring_up(node, port):
     """A link is up again."""
-    port.down &= HELD
+    port.down = 0
     kick(node, port)
     if port.llr and port.llr.owed:
         answer(node, port)

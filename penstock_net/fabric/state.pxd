@@ -69,7 +69,8 @@ ctypedef struct Port:       # every packet needs the first three cache lines, fe
     int32_t peer_word       # of the peer's port in the bitmaps of arrived_ports
     int32_t peer_node
     int32_t near            # the peer is in the same group of the agenda: it gets packets at once, not at the next window
-    int16_t peer_slot, down
+    int16_t peer_slot
+    int8_t down, retrying   # retrying: link-level retry sends frames again, or waits for acknowledgements; nothing else is sent
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
     int64_t held            # the part of `bytes` in virtual output queues
     Host* nic               # of a host: this port's part of it

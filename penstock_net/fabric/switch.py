@@ -389,7 +389,7 @@ def may_transmit(port):
 
 def transmit(node, port):
     """A port's line is free: send from the control lane, else the next data packet."""
-    if port.down:
+    if port.down or port.retrying:
         hold(node, port)
         return
     armed = port.armed

@@ -471,7 +471,7 @@ def obey_dealloc(pyrrha, node, port, pkt):
 def on_link_change(pyrrha, node, port):
     """A link is dead: nobody is left to end what was told over it, in either direction.  At hosts it may also be down."""
     if node.is_host:
-        while (port.watched < 0 or port.down & 1) and my_port(pyrrha, port).first > 0:
+        while (port.watched < 0 or port.down == 1) and my_port(pyrrha, port).first > 0:
             free_ciq(pyrrha, node, my_port(pyrrha, port).first - 1)
         hold_and_let_go(pyrrha, node)
     if node.is_host or port.watched >= 0:

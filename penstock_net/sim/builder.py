@@ -180,7 +180,7 @@ def check_acks_and_counts(settings: Settings, composition: Composition) -> None:
         raise SpecError(rule, path="host.ack_priority", value="data", remedy=remedy)
     if composition.queued_acks and settings.host.ack_priority == "control":
         rule = f"switches of {composition.queued_acks} write into acknowledgements, which they see only among the data"
-        raise SpecError(rule, path="host.ack_priority", value="control", remedy='leave it out, or "data"')
+        raise SpecError(rule, path="host.ack_priority", value="control", remedy='set it to "data"')
 
 
 def check_links(settings: Settings, composition: Composition) -> None:

@@ -222,6 +222,28 @@ def test_every_frame_comes_once_and_in_order(scheme, p, seed):
     assert found["tx_ok"].sum() - 40 <= found["rx_ok"].sum() <= found["tx_ok"].sum()  # some may be under way when it ends
 
 
+LOOKS = '''
+"""Marks a port's packets: those that it takes while its link is down, and those while a line of them waits."""
+
+
+def on_enqueue(looks, node, port, queue, pkt):
+    if port.down:
+        port.ecn_marks += 1
+    if port.bytes > 100000:
+        port.ecn_marks += 1000
+'''
+
+
+def test_schemes_do_not_take_a_link_that_sends_again_for_one_that_is_down(tmp_path):
+    """A receiver gave less credit then, and probes were not sent."""
+    (tmp_path / "looks.py").write_text(LOOKS)
+    topo = star(hosts=3).with_loss(0.05).with_llr()
+    run = simulate(topo, flow_list(topo, [(1, 0, "1MB"), (2, 0, "1MB")]), str(tmp_path / "looks.py"), measure=QUIET)
+    assert run.summary["flows_finished"] == 2 and run.frame("llr")["tx_replay"].sum() > 50
+    marks = run.ports["ecn_marks"]
+    assert marks.max() >= 100_000 and (marks % 1000 == 0).all()
+
+
 @pytest.mark.parametrize(("size", "delay", "p"), [(1024, 25_000, 0.01), (1024, 250_000, 0.01), (4160, 250_000, 0.01)])
 def test_goodput(size, delay, p):
     """Law 3: a saturated link delivers (1 - p) / (1 - p + p N) of its rate, N = 1 + ceil(2 d / t): within three errors."""

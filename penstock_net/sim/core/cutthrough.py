@@ -59,7 +59,7 @@ def cuts_through(node, port, pkt, rest):
     A line counts as free from 1 ps before it is: where a byte does not take whole picoseconds, packets in a row on the ingress
     and on the egress may be rounded differently.
     """
-    if port.down or port.control_head or port.free_at > node.now + 1 or transmission(port, pkt.size) < rest:
+    if port.down or port.retrying or port.control_head or port.free_at > node.now + 1 or transmission(port, pkt.size) < rest:
         return False
     if pkt.lane == CONTROL_LANE:
         return True

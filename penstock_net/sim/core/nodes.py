@@ -11,7 +11,6 @@ if not cython.compiled:
     from penstock_net.fabric.state import (
         DROP_REASONS,
         DROP_SWITCH,
-        HELD,
         IN_NODE,
         LEAVES,
         LEVELS,
@@ -246,7 +245,7 @@ def set_state(world, node, slot, state):
     if (port.watched < 0) != (state == 3):
         port.watched = ~port.watched
     if state == 1 or state == 2:
-        port.down = state | port.down & HELD
+        port.down = state
 
 
 def go_on(node, port, state):

@@ -266,7 +266,7 @@ def may_transmit_host(node, port):
 
 def transmit_host(node, port):
     """A host's link is free: send an ACK, else a packet of the next flow."""
-    if port.down:
+    if port.down or port.retrying:
         hold(node, port)
         return
     if may_acknowledge(port):
