@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import types
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -249,15 +249,30 @@ def read_thorough() -> dict[str, str]:
 THOROUGH = read_thorough()
 
 
-def is_thorough(item: pytest.Item, number: int) -> bool:
-    """number: of this case among those of its test"""
-    given = item.name.partition("[")[2].removesuffix("]")
-    file = place(item).partition("::")[0]
-    for what in (file, place(item), f"{file}::{item.name}"):
-        if what in THOROUGH:
-            kept = THOROUGH[what]
-            return number % int(kept.split()[1]) != 0 if kept.startswith("every ") else not kept or given not in kept.split(", ")
-    return False
+def thorough_cases(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Of the cases of a test those that are not needed for every change."""
+    file = place(cases[0]).partition("::")[0]
+    if file in THOROUGH or THOROUGH.get(place(cases[0])) == "":
+        return cases
+    kept = THOROUGH.get(place(cases[0]))
+    if not kept:
+        return [item for item in cases if f"{file}::{item.name}" in THOROUGH]
+    if kept.startswith("every "):
+        some = spread(cases, -(-len(cases) // int(kept.split()[1])))
+        return [item for item in cases if item not in some]
+    return [item for item in cases if item.name.partition("[")[2].removesuffix("]") not in kept.split(", ")]
+
+
+def spread(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """So many of the cases, among which are as many values of each parameter as can be; of equally good ones the first."""
+    values = {item: {(name, repr(value)) for name, value in item.callspec.params.items()} for item in cases}  # type: ignore[attr-defined]
+    seen: set[tuple[str, str]] = set()
+    chosen: list[pytest.Item] = []
+    for _ in range(count):
+        best = max((item for item in cases if item not in chosen), key=lambda item: len(values[item] - seen))
+        chosen.append(best)
+        seen |= values[best]
+    return chosen
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -265,7 +280,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    cases = Counter[str]()
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if place(item).startswith(REAL_TIME):
             item.add_marker(pytest.mark.real_time)
@@ -278,9 +293,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
             item.add_marker(pytest.mark.slow)
-        if is_thorough(item, cases[place(item)]):
+        if not item.get_closest_marker("thorough"):
+            cases[place(item)].append(item)
+    for of_test in cases.values():
+        for item in thorough_cases(of_test):
             item.add_marker(pytest.mark.thorough)
-        cases[place(item)] += 1
     if config.getoption("reverse"):
         files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
         items[:] = [item for tests in files for item in reversed(tests)]
