@@ -6,7 +6,7 @@ from penstock_net.vswitch.daemon.log import log
 
 
 def end_all(parts: Mapping[str, Callable[[], object] | None]) -> str:
-    """End the parts in their order, those that there are; what of them could not be ended, and why, in one line; nothing: all have."""
+    """End the parts in their order, those that there are; what could not be ended, and why, in one line; nothing: all were."""
     failed = []
     for name, end in parts.items():
         try:
