@@ -186,7 +186,12 @@ class Device:
         return edge
 
     def guard_on(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
-        """Have an Edge that goes on with another process's: it does nothing until its `take` and `start`."""
+        """Have an Edge that goes on with another process's: it does nothing until its `take` and `start`.
+
+        PenstockError: the interface is not the one that it had; what has its name by now is somebody else's.
+        """
+        if self.interface is None:
+            raise PenstockError(f"device {self.port.name!r}: the interface is gone")
         self._begin(self._edge(read_flows, settings, goes_on=True))
 
     def _edge(
@@ -218,11 +223,6 @@ class Device:
     def take(self, opened: Opened) -> None:
         """Be what was opened anew."""
         self.port, self.mac, self.before, self.interface = opened
-
-    def find_interface(self) -> None:
-        """Open the socket about its interface, if that is where it should be."""
-        with contextlib.suppress(OSError, PenstockError), netns.enter(self.namespace):
-            self.interface = Interface(name_of(self.port.fd))
 
     def leave_interface(self) -> None:
         """Close the socket about its interface, which would keep its namespace, too; whoever asks the kernel later opens one."""
