@@ -72,6 +72,7 @@ def up(
         penstock vswitch up switch.toml
     """
     from penstock_net.cli._background import serve_in_background
+    from penstock_net.errors import PenstockError
     from penstock_net.inputs import one_of
     from penstock_net.vswitch.daemon import log, operations, takeover
     from penstock_net.vswitch.daemon.check import missing
@@ -82,7 +83,13 @@ def up(
     def run(daemon: Daemon, ready: Callable[[], None]) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: daemon.over.set())
-        daemon.serve(ready)
+        try:
+            daemon.serve(ready)
+        except PenstockError as error:
+            if file:  # else its line is on standard error, as the last one of the command
+                log.log.error("%s", error)
+                log.finish()
+            raise
         log.say([*operations.lost(daemon.left), *operations.in_all(daemon.losses), "down"])
 
     if old := takeover.channel():

@@ -263,6 +263,26 @@ def test_a_port_is_said_to_be_up_when_its_edge_is_set(monkeypatch):
     assert ports and all(done.index(("edge", name)) < done.index(("port up", name)) for name in ports)
 
 
+def test_a_port_that_is_up_has_the_edge_that_it_should_have(monkeypatch):
+    """Only those that it had were looked at: a port without one was as good."""
+    guard = Daemon.guard
+    monkeypatch.setattr(Daemon, "guard", lambda daemon, opened: guard(daemon, {n: opened[n] for n in opened if n != "u"}))
+    assert "port u is up, and has no edge" in simulate(0, steps=[], settings={**SETTINGS, "edge": True}).failure
+
+
+def test_edges_have_the_limits_that_the_settings_say():
+    """Those that had begun kept theirs after `set`; others, begun later or by another process, had the new ones."""
+    steps = [
+        Step(5 * MS, "set", "", ("th_goal", "1B")),
+        Step(6 * MS, "remove", "u"),
+        Step(7 * MS, "add", "u"),
+        Step(9 * MS, "undo", ""),
+        Step(12 * MS, "upgrade", ""),
+    ]
+    found = simulate(0, steps=steps, settings={**SETTINGS, "edge": True})
+    assert not found.failure, found
+
+
 def test_an_edge_does_not_hold_a_flow_whose_receiver_reads_all_that_comes():
     """The switch had never seen its queue shrink and knew no rate: it was held to 144 KB/s, here for 4 s."""
     sent = [Step((3 + i) * MS, "send", "t", ("a", 40, 1400)) for i in range(12)]

@@ -57,7 +57,8 @@ def test_nobody_answers_for_a_port_that_is_not_there():
 def test_what_is_of_arp_may_be_counted_by_who_loses_it(what, numbers):
     """Its interface is deleted before the switch has read it: it was one frame too many, since nobody had counted it as sent."""
     steps = [*STARTS, *[Step(10 * MS, what, "t", numbers)] * 5, Step(10 * MS, "delete", "t")]
-    found = simulate(4, steps=steps, settings={**SETTINGS, "six": True})
+    each = (simulate(seed, steps=steps, settings={**SETTINGS, "six": True}) for seed in range(100))
+    found = next(found for found in each if found.lost or found.failure)  # of one in seven schedules
     assert not found.failure, found
     assert found.lost == {"in rings of interfaces that are gone": 1}
 

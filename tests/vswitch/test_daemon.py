@@ -8,12 +8,14 @@ import random
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from daemons import A, B, C, forked, up
+from daemons import A, B, C, ended, forked, up
 from frames import payload_of, udp
 from waiting import Stopwatch, until
 
@@ -333,7 +335,7 @@ def test_the_switch_ends_even_if_a_part_of_its_end_fails(tmp_path, monkeypatch):
     finally:
         daemon.over.set()
         thread.join(60)
-    assert errors == ["an edge"] and daemon.ended.is_set()
+    assert errors == ["could not be ended: the edges (an edge)"] and daemon.ended.is_set()
     until(lambda: set(threading.enumerate()) <= before, "its threads have ended")
 
 
@@ -344,7 +346,7 @@ def test_devices_stay_open_while_a_worker_may_use_their_memory(tmp_path, monkeyp
     def serve():
         try:
             daemon.serve(daemon.over.set)
-        except RuntimeError as error:
+        except PenstockError as error:
             errors.append(str(error))
 
     def fails(crew):
@@ -357,12 +359,41 @@ def test_devices_stay_open_while_a_worker_may_use_their_memory(tmp_path, monkeyp
     thread.start()
     try:
         thread.join(60)
-        assert errors == ["a worker goes on"] and daemon.ended.is_set()
+        assert errors == ["could not be ended: the workers (a worker goes on)"] and daemon.ended.is_set()
         assert not daemon.devices["a"].port.closed
     finally:
         monkeypatch.undo()
         daemon.switch.stop()
         ending.close_all(daemon.devices.values())
+
+
+STUCK = """
+import sys
+from penstock_net.cli import main
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.support import threads
+threads.PATIENCE_S = 0.1
+class Stuck(threads.threading.Thread):
+    def is_alive(self):
+        return self.name.startswith("worker") or super().is_alive()
+threads.threading.Thread = Stuck
+sys.exit(main())
+"""
+
+
+def test_a_switch_whose_workers_do_not_end_says_so_in_a_line(tmp_path):
+    """It ended with a traceback; whoever had asked for `down` was told that all was well."""
+    path, spec, log = tmp_path / "s.sock", tmp_path / "s.toml", tmp_path / "log"
+    spec.write_text(f'[switch]\nsocket = "{path}"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n')
+    command = [sys.executable, "-c", STUCK, "vswitch", "up", str(spec), "--log", str(log)]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as process:
+        assert process.stdout.readline().startswith("up: ")
+        why = "could not be ended: the workers (a worker has not ended for 0 s: the machine is overloaded)"
+        with pytest.raises(SpecError, match=re.escape(why)):
+            protocol.ask(str(path), {"down": True}, 60)
+        assert process.wait(60) == 1
+        assert process.stderr.read() == f"error: {why}\n"
+        assert not path.exists() and f"ERROR {why}\n" in log.read_text()
 
 
 class Stuck:

@@ -476,6 +476,53 @@ def test_a_full_socket_is_looked_at_often_while_it_is_read_and_seldom_if_not(lef
         assert probe.rooms.lost == 0
 
 
+@pytest.mark.parametrize("rate, most", [(100, 0.8), (250, 0.3), (1000, 0.12)])
+def test_looks_at_a_socket_that_is_read_slowly_are_few_and_it_always_has_datagrams(left, probe, monkeypatch, rate, most):
+    """There was one each ms: three for each datagram that was read, though the kernel says only of a quarter of them that it was."""
+    now, looks, frames = 1000.0, 0, 400
+    monkeypatch.setattr(socket_watch.time, "monotonic", lambda: now)
+    with (
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        sock.bind((HERE, SLOW))
+        sock.setblocking(False)
+
+        def look():
+            """As the thread does, and what the worker does then, whose frames never end."""
+            nonlocal looks
+            while True:
+                looks += 1
+                after = probe.look()
+                while probe.takes(SLOW, 1042):
+                    sender.sendto(bytes(1000), (HERE, SLOW))
+                if not raised(probe.table) or not probe.rooms.answer():
+                    return now + after
+
+        look_at = look()
+        for _ in range(200):  # until the socket is full
+            now, look_at = look_at, look()
+        looks, read_at = 0, now
+        for _ in range(frames):
+            read_at += 1 / rate
+            while look_at < read_at:
+                now = look_at
+                look_at = look()
+            now = read_at
+            assert len(sock.recv(2000)) == 1000, "it waits for none"
+        assert looks <= most * frames
+        for fast in (now, now + 0.05, now + 2):  # it is read fast, at once or after it has stopped
+            while look_at < fast:
+                now = look_at
+                look_at = look()
+            now = fast
+            assert empty(sock) > 20
+            now = look_at
+            look_at = look()
+            assert now - fast <= MOST_FULL_S and len(sock.recv(2000)) == 1000
+        assert probe.rooms.lost == 0
+
+
 def test_a_look_wakes_the_worker_if_it_has_found_room_for_a_frame_that_waits(left, probe):
     alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 

@@ -121,7 +121,7 @@ def test_what_a_port_costs_at_the_start(tmp_path, counted):
     """Each TAP opened eight sockets of netlink and entered its namespace nine times; for each, all edges were made due anew."""
     with many(tmp_path, MANY) as (daemon, tables, _):
         quiet(daemon, counted)
-        assert counted["opened"] <= 3 * MANY + 4, "one to ask about the interface, and two about sockets; and those of the keeper"
+        assert counted["opened"] <= MANY + 4, "one that is asked about sockets; and those of the namespace, and of the keeper"
         assert counted["entered"] <= 2 * MANY + 4
         assert counted["due"] <= 6 * MANY
         assert counted["asked"] <= 30 * MANY

@@ -1,5 +1,6 @@
 """The state of a switch as arrays: another switch that is given it goes on as the first would have."""
 
+import contextlib
 import json
 import os
 import socket
@@ -11,11 +12,13 @@ from frames import payload_of, udp
 from hypothesis import example, given
 from hypothesis import strategies as st
 from proven import accounted
+from test_lab import FORBIDDEN
 from waiting import until
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach import devices, handing
 from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.attach.open import open_link
 from penstock_net.vswitch.dataplane.driver import attach_device, install_device, prepare_device, sizes
 from penstock_net.vswitch.dataplane.switch import Switch
@@ -24,6 +27,7 @@ from penstock_net.vswitch.support import blocks, carried, layouts
 from penstock_net.vswitch.support.balance import balance
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+needs_root = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 ADDRESSES = {"a": A, "b": B, "c": C}
 
 
@@ -271,6 +275,36 @@ def test_a_socket_with_frames_that_were_read_ahead_and_frames_that_wait():
         new.close()
         switch.close()
         device.close()
+
+
+@needs_root
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_interface_of_the_same_name_is_not_taken_for_the_one_that_was_there(moved):
+    """Its queueing discipline was taken for the edge's: its classes got rates, and were removed in the end."""
+    with Namespace("left") as left, Namespace("other") as other, contextlib.ExitStack() as stack:
+        paths = {space: f"/proc/{os.getpid()}/fd/{space.fd}" for space in (left, other)}
+        table = devices.validate_device({"kind": "tap", "device": "sw0", "netns": paths[left]}, "port")
+        switch, settings = Switch(), {"th_goal": 16_000, "th_over": 64_000}
+        device = devices.open_device(table, [B], "port")
+        stack.callback(device.close)
+        attach_device(switch, "b", device, [B])
+        stack.callback(switch.close)
+        device.open_edge(list, settings)
+        fds = handing.Descriptors()
+        found = json.loads(json.dumps(handing.give(device, fds)))
+
+        def taken():
+            new = handing.take(table, found, [os.dup(fd) for fd in fds.fds])
+            stack.callback(new.close)
+            return new
+
+        assert taken().interface.index == device.interface.index
+        left.run("ip", "link", *(("set", "sw0", "netns", paths[other]) if moved else ("delete", "sw0")))
+        stack.enter_context(left.tap("10.0.0.9/24", name="sw0"))
+        new = taken()
+        assert new.interface is None
+        with pytest.raises(PenstockError, match="'sw0': the interface is gone"):
+            new.guard_on(list, settings)
 
 
 def os_address(fd):

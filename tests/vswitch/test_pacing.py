@@ -42,3 +42,34 @@ def test_a_slow_flow_does_not_pay_for_a_receiver_that_stopped():
     paced = ((200, 64, ALL), (700, 64, 0), (4000, 64, ALL), (4000, 1 / 40, ALL))
     got = taken(50_000, *paced, (4000, 1 / 40, 0), (20_000, 1 / 10, ALL))
     assert sum(got[-10_000:]) > 990, "one in ten turns"
+
+
+def test_nothing_is_due_for_a_paced_flow_that_sends_nothing():
+    """The worker was woken for each frame of a slow flow a second time, when its pause ended and no other frame was there."""
+    switch, apps = Switch(idle="3600s"), []
+    for name, address in (("a", A), ("b", B)):
+        apps.append(Region.create())
+        switch.attach(name, Region.attach(apps[-1].fd, apps[-1].shape), [address])
+    a, b = apps
+    frame, now = udp(A, B, payload=bytes(958)), 10**9
+
+    def turn(takes=0):
+        nonlocal now
+        now += 50_000
+        switch.turn_at(now)
+        return len(b.receive(takes)) if takes else 0
+
+    i = waited = 0
+    while i < 20_000 or a.waiting(0):  # the receiver takes a frame each 2 ms
+        if i < 20_000:
+            a.send(0, [frame] * 8)
+        turn(0 if i % 40 else 1)
+        waited += bool(a.waiting(0) and switch.pauses(now))
+        i += 1
+    assert waited and not switch.pauses(now), "of frames that wait, but of no others"
+    b.receive(ALL)
+    assert a.send(0, [frame]) == 1 and not turn(ALL)
+    (paused,) = switch.pauses(now)
+    assert paused["port"] == "a" and 0 < paused["left_ns"] < 5_000_000
+    now += paused["left_ns"]
+    assert turn(ALL) == 1

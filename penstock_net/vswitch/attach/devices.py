@@ -28,6 +28,7 @@ from penstock_net.units import parse_time
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.attach.found import Found, find, give_back
+from penstock_net.vswitch.attach.ingress_rates import limits_of
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux import netns
@@ -146,10 +147,7 @@ class Device:
         self.queues, self.buffers = QUEUES, BUFFERS[window > 0]
         self.vlans: list[int] = []  # that it carries
         self.untagged = 0  # of these, the one whose frames have no tags outside
-        self.stations, self.station_idle_ns = (
-            0,
-            0,
-        )  # that it may learn, and after what time a quiet one is forgotten; 0: it does not
+        self.stations, self.station_idle_ns = 0, 0  # that it may learn, and when a quiet one is forgotten; 0: it learns none
         self.seed = os.urandom(16)  # of the ids of an overlay's sessions
         self.table: Allowance | None = None
         self.edge: Edge | None = None
@@ -186,14 +184,18 @@ class Device:
         return edge
 
     def guard_on(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
-        """Have an Edge that goes on with another process's: it does nothing until its `take` and `start`."""
+        """Have an Edge that goes on with another process's: it does nothing until its `take` and `start`.
+
+        PenstockError: the interface is not the one that it had; what has its name by now is somebody else's.
+        """
+        if self.interface is None:
+            raise PenstockError(f"device {self.port.name!r}: the interface is gone")
         self._begin(self._edge(read_flows, settings, goes_on=True))
 
     def _edge(
         self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any], goes_on: bool = False
     ) -> Edge:
-        limits = {"goal": settings["th_goal"] // 2, "over": settings["th_over"]}
-        own = self.interface
+        own, limits = self.interface, limits_of(settings)
         return Edge(self.port.name, self.namespace, read_flows, table=self.table, goes_on=goes_on, interface=own, **limits)
 
     def _begin(self, edge: Edge) -> None:
@@ -218,11 +220,6 @@ class Device:
     def take(self, opened: Opened) -> None:
         """Be what was opened anew."""
         self.port, self.mac, self.before, self.interface = opened
-
-    def find_interface(self) -> None:
-        """Open the socket about its interface, if that is where it should be."""
-        with contextlib.suppress(OSError, PenstockError), netns.enter(self.namespace):
-            self.interface = Interface(name_of(self.port.fd))
 
     def leave_interface(self) -> None:
         """Close the socket about its interface, which would keep its namespace, too; whoever asks the kernel later opens one."""

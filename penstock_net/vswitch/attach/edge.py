@@ -254,6 +254,7 @@ class Edge:
         """Lift all limits and stop working."""
         self.ended = True
         self.table.free()
+        self.sockets.rooms.tell()
         self.look_at = self.step_at = NEVER
 
     def look(self) -> None:

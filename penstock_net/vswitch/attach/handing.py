@@ -10,11 +10,13 @@ from typing import Any
 
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.attach.allowance import Allowance
-from penstock_net.vswitch.attach.devices import Device, plan_of, planned
+from penstock_net.vswitch.attach.devices import Device, name_of, place_of, plan_of, planned
 from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.attach.found import Found
 from penstock_net.vswitch.attach.open import kinds
+from penstock_net.vswitch.linux import netns
 from penstock_net.vswitch.linux.netns import NetNs
+from penstock_net.vswitch.linux.set_up import Interface
 from penstock_net.vswitch.ports.base import open_absent
 from penstock_net.vswitch.support.port_kind import Given
 from penstock_net.vswitch.world import os
@@ -50,6 +52,7 @@ def give(device: Device, fds: Descriptors) -> dict[str, Any]:
         "mac": {"bytes": device.mac.hex()} if isinstance(device.mac, bytes) else device.mac,
         "headers": port.headers,
         "kernel_lost": port.kernel_lost() if port.closed else port.lost_before,
+        "interface": device.interface.index if device.interface else None,
         "dropped_before": device.dropped_before,
         "before": device.before.written() if device.before else None,
         **{key: getattr(device, key) for key in ("window", "lossless")},
@@ -98,9 +101,24 @@ def take(table: Mapping[str, Any] | None, found: Mapping[str, Any], fds: list[in
         os.close(memory)
         os.close(alarm)
     if table and port.kind == "tap" and not port.closed:
-        device.find_interface()
+        _find_interface(device, found.get("interface"))
         device.count_losses_from(found["dropped_before"])
     return device
+
+
+def _find_interface(device: Device, number: int | None) -> None:
+    """Open the socket about the interface of a TAP, if that is still where it should be, with the number that it had (None: any).
+
+    What has its name there may be somebody else's by now.
+    """
+    with contextlib.suppress(OSError, PenstockError), netns.enter(device.namespace):
+        here = device.namespace.identity if device.namespace else netns.identity("/proc/thread-self/ns/net")
+        if here and place_of(device.port.fd, here) == here:
+            interface = Interface(name_of(device.port.fd))
+            if number in (None, interface.index):
+                device.interface = interface
+            else:
+                interface.close()
 
 
 def _take_port(table: Mapping[str, Any] | None, found: Mapping[str, Any], fds: list[int]) -> Any:

@@ -92,9 +92,7 @@ class FlowRates:
         queue_frames: int = QUEUE_FRAMES,
         interface: Interface | None = None,
     ) -> None:
-        self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
-        if self.goal >= self.over:
-            raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
+        self.limit(goal, over)
         self.most, self.rest = whole(classes, "classes", 1, 1024), whole(rest, "rest", 1, 10**6)
         self.htb = Htb(device, namespace, queue_frames, interface)
         self.senders: Senders | None = None
@@ -109,6 +107,12 @@ class FlowRates:
         self.left = 0  # frames that waited in classes when it ended: lost
         self.behind = 0  # frames in the ring, about; the kernel does not say
         self.last = self.empty = Seen(0.0, (0, 0), Outgoing(0, 0, 0))
+
+    def limit(self, goal: str | int, over: str | int) -> None:
+        """Go on with another `goal` and `over`."""
+        self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
+        if self.goal >= self.over:
+            raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
 
     def __enter__(self) -> "FlowRates":
         self.htb.__enter__()
@@ -307,6 +311,11 @@ class FlowRates:
             }
             for flow, held in self.held.items()
         ]
+
+
+def limits_of(settings: Mapping[str, Any]) -> dict[str, int]:
+    """The `goal` and the `over` of edges of a switch with these settings."""
+    return {"goal": max(1, settings["th_goal"] // 2), "over": settings["th_over"]}
 
 
 def _seen(at: float, passed: Iterable[int], read: Iterable[int]) -> Seen:

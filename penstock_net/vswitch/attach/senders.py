@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.linux.htb import FiveTuple
-from penstock_net.vswitch.linux.netlink import SOCK_DIAG, Netlink, attributes
+from penstock_net.vswitch.linux.netlink import SOCK_DIAG, SharedNetlink, attributes
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.world import socket
 
@@ -42,7 +42,7 @@ class Senders:
     def __init__(self, index: int, namespace: NetNs | None, table: Allowance) -> None:
         """index: of the interface."""
         self.index, self.table = index, table
-        self.diag = Netlink(SOCK_DIAG, namespace)
+        self.diag = SharedNetlink(SOCK_DIAG, namespace)
 
     def close(self) -> None:
         self.diag.close()

@@ -16,7 +16,9 @@ from penstock_net.vswitch.world import time
 FOUND = read_pxd("vswitch/dataplane/socket_room.pxd").constants
 REFRESH_S = 0.05  # between looks while frames go out
 FULL_S = 0.001  # the same while frames wait for a full socket, at first
-MOST_FULL_S = 0.032  # at last: an eighth of the time since it was last read
+READ_S = 0.02  # at most, while it is read again and again: what it holds lasts for longer
+STEADY_S = 0.15  # in which such a one is read of a quarter: the kernel gives its room back in so large parts
+MOST_FULL_S = 0.032  # at last, if it is not read: an eighth of the time since it was
 
 
 class SocketProbe:
@@ -29,7 +31,7 @@ class SocketProbe:
     def __init__(self, namespace: NetNs | None = None, table: Allowance | None = None, goes_on: bool = False) -> None:
         self.diag = Netlink(SOCK_DIAG, namespace)
         self.table, self.own_table = table or Allowance(), table is None
-        self.looks, self.read_at = 0, 0.0
+        self.looks, self.read_at, self.pace = 0, 0.0, FULL_S
         try:
             self.rooms = SocketRooms(self.diag.socket, self.table, goes_on)
         except FileNotFoundError:
@@ -41,13 +43,29 @@ class SocketProbe:
         """Query the kernel; returns the seconds until the next look, None if none is due before a port is reported."""
         found, now = self.rooms.look(), time.monotonic()
         self.looks += 1
+        self._note_pace(found, now - self.read_at)
         if found & FOUND["PROGRESS"] or not found & FOUND["FULL_SOCKETS"]:
             self.read_at = now
         if found & FOUND["FULL_SOCKETS"] and found & (FOUND["WAITING"] | FOUND["MOVED"]):
-            return max(FULL_S, min(MOST_FULL_S, (now - self.read_at) / 8))
+            return self.pace
         if found & FOUND["MOVED"] or not self.rooms.rest():
             return REFRESH_S
         return None
+
+    def _note_pace(self, found: int, since: float) -> None:
+        """How long a full socket is left alone, `since` it was last read (s): while it is read again and again, a quarter of the
+        time for which it has datagrams.  So what was read is sent again in one go, and its reader never waits for that.
+
+        One that was not read for long may be read fast from now on, and is looked at soon.
+        """
+        if not found & FOUND["FULL_SOCKETS"]:
+            self.pace = FULL_S
+        elif not found & FOUND["PROGRESS"]:
+            self.pace = min(MOST_FULL_S, max(self.pace, since / 8))
+        elif since > STEADY_S:
+            self.pace = FULL_S
+        else:
+            self.pace = max(FULL_S, min(READ_S, 2 * self.pace, since * self.rooms.lasts / 4))
 
     def close(self) -> None:
         """End the looks and lift all limits of the table."""

@@ -123,7 +123,7 @@ def _install(daemon: "Daemon", name: str, row: Mapping[str, Any], fds: list[int]
     device.driver.state, device.driver.why = row["state"], row["why"]
     (daemon.plugged if plugged else daemon.devices)[name] = device
     if row["is_guarded"]:
-        with contextlib.suppress(OSError, PenstockError):  # its interface has another name: the keeper says so
+        with contextlib.suppress(OSError, PenstockError):  # its interface is gone: the keeper says so
             device.guard_on(partial(daemon.switch.held_flows, name), daemon.switch.settings)
     if plugged and row["lost"] is not None:
         operations.count_reported(device, row["lost"])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.ingress_rates import limits_of
 from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, EDGE_FAILED, GONE, UP, difference, passes_nothing
 from penstock_net.vswitch.daemon.config import PortTable
 from penstock_net.vswitch.daemon.kept import Kept, Place, without
@@ -152,6 +153,12 @@ class Keeper:
                         if kept.monitor:
                             kept.monitor.remove_neighbour(kept.index, address)
 
+    def limit(self, settings: Mapping[str, Any]) -> None:
+        """Have all edges be those of a switch with these settings, as one that begins now is."""
+        with self.lock:
+            for edge in [each.device.edge for each in self.kept if each.device.edge]:
+                edge.rates.limit(**limits_of(settings))
+
     def _give_addresses(self, kept: Kept, addresses: list[str]) -> None:
         """Have an interface have the addresses that its port has now."""
         before, kept.addresses = kept.addresses, list(addresses)
@@ -224,7 +231,7 @@ class Keeper:
             found |= {each for each in polled if each.again or each.state == GONE or each.has_another_namespace}
         if now >= self.slow_poll_at:
             self.slow_poll_at = now + SLOW_POLL_S
-            found |= {each for each in self.kept if _failed(each)}
+            found |= {each for each in self.kept if each.lacks_edge}
         if mounted:
             found |= {each for each in self.kept if each.has_another_namespace}
         for place in [self.watched[fd] for fd in ready if fd in self.watched]:
@@ -551,8 +558,3 @@ class Keeper:
         except (OSError, PenstockError) as error:
             return str(error)
         return ""
-
-
-def _failed(kept: Kept) -> bool:
-    """Whether the edge of a device has failed, which no event tells."""
-    return bool(kept.device.table and not kept.device.port.closed and (not kept.device.edge or kept.device.edge.error))

@@ -59,6 +59,12 @@ class Kept:
         return self.again or self.is_silent or self.state == GONE
 
     @property
+    def lacks_edge(self) -> bool:
+        """Whether it should have an edge, and has none, or one that has failed, which no event tells."""
+        device = self.device
+        return bool(device.table and not device.port.closed and (not device.edge or device.edge.error))
+
+    @property
     def has_another_namespace(self) -> bool:
         """Whether its namespace is gone, or another one is in its place."""
         return self.where is not None and netns.identity(self.where) != self.identity

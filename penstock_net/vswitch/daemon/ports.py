@@ -122,6 +122,8 @@ def apply(
     if daemon.keeper:
         daemon.keeper.add(opened)
         daemon.keeper.tell(before, ports)
+        if settings:
+            daemon.keeper.limit(found)
     return found, _remove(daemon, gone) if gone else {}
 
 

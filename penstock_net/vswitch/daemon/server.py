@@ -18,6 +18,7 @@ from penstock_net.vswitch.daemon.events import Events, Watcher
 from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.page_server import PageServer
+from penstock_net.vswitch.daemon.stopping import end_all
 from penstock_net.vswitch.daemon.systemd import Pulse, notify
 from penstock_net.vswitch.dataplane.driver import attach_device
 from penstock_net.vswitch.linux import scheduling
@@ -73,7 +74,7 @@ class Daemon:
             self.metrics = PageServer(config.metrics, metrics.CONTENT_TYPE, self._metrics)
         self.over = threading.Event()  # set to stop the switch
         self.ended = threading.Event()  # set when the switch has stopped
-        self.draining = False
+        self.draining, self.failed = False, ""  # the latter: what could not be ended when the switch stopped
         self.keeper: Keeper | None = None  # of the devices, while it serves
         self.broken: set[str] = set()  # ports whose applications made too many protocol errors
         self.left: list[dict[str, Any]] = []  # frames left at each port when the switch stopped
@@ -199,20 +200,25 @@ class Daemon:
             self._stop()
 
     def _stop(self) -> None:
-        """End everything; if one part cannot, the others do, and the last error is raised, in the context of the others."""
-        with contextlib.ExitStack() as parts:  # the last first
-            parts.callback(self._say_ended)
-            parts.callback(lambda: ending.close_all(d for name, d in self.devices.items() if name not in self.switch.numbers))
-            parts.callback(self._say_lost, list(self.attached))
-            parts.callback(self.switch.stop)  # if it cannot, the ports stay in `numbers`, and workers may use their memory
-            parts.callback(lambda: ending.release_all(self.devices.values()))
-            parts.callback(self.watcher.close)
-            if self.keeper:
-                parts.callback(self.keeper.close)
-            if self.metrics:
-                parts.callback(self.metrics.close)
-            parts.callback(self._unbind)
-            parts.callback(notify, "STOPPING=1")
+        """End everything; PenstockError: parts of it could not be, the others were."""
+        notify("STOPPING=1")
+        self.failed = end_all(
+            {
+                "the control socket": self._unbind,
+                "the page of metrics": self.metrics and self.metrics.close,
+                "the keeper of the devices": self.keeper and self.keeper.close,
+                "the events": self.watcher.close,
+                "the edges": lambda: ending.release_all(self.devices.values()),
+                "the workers": self.switch.stop,  # if they cannot, ports stay in `numbers`, and workers may use their memory
+                "the losses": partial(self._say_lost, list(self.attached)),
+                "the devices": lambda: ending.close_all(d for n, d in self.devices.items() if n not in self.switch.numbers),
+            }
+        )
+        self.ended.set()
+        for thread in self.down_threads:
+            thread.join(2)
+        if self.failed:
+            raise PenstockError(self.failed)
 
     def _say_lost(self, names: list[str]) -> None:
         self.left, self.losses = operations.last_rows(self.switch.detached, names), self.switch.ledger.rows()
@@ -221,11 +227,6 @@ class Daemon:
         log.info("down")
         for each in list(self.attached.values()):
             _shut(each)
-
-    def _say_ended(self) -> None:
-        self.ended.set()
-        for thread in self.down_threads:
-            thread.join(2)
 
     def _begin(self) -> None:
         """Begin the edges of the devices, and keep them."""
@@ -540,6 +541,8 @@ class Daemon:
             if not self.ended.wait(protocol.DOWN_S):
                 rule = f"the switch is going down, and has not ended after {protocol.DOWN_S:g} s"
                 raise PenstockError(f"{rule}: what it has lost will be in its log")
+            if self.failed:
+                raise PenstockError(f"the switch is down, but {self.failed}")
             return {"down": True, "left": self.left, "losses": self.losses}
         known = "attach, plug, show, set, undo, reload, port_add, port_del, capture, report, drain, upgrade, down"
         raise SpecError("unknown request", remedy=f"known: {known}")

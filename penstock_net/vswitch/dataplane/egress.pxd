@@ -19,7 +19,7 @@ cdef enum:
     BYTES_AT_ONCE = 524288  # written to a device in a turn
     TURN_BYTES = 16384      # of a receive queue before the next one has its turn
     HELD_NS = 200000        # a frame for a full socket is tried again after, if no look at it wakes the worker
-    WOKEN_NS = 5000000      # the same if one does
+    WOKEN_NS = 20000000     # the same if one does
 
 cdef int64_t poll_doorbells(Driver* driver) noexcept nogil
 cdef int64_t has_doorbell(Worker* worker, void* own, int64_t now) noexcept nogil

@@ -51,7 +51,6 @@ if not cython.compiled:
         HEADER,
         IDLE,
         NOT_PAUSED,
-        PAUSED,
         PFC,
         byte_at,
         no_flow,
@@ -344,7 +343,7 @@ def reclaim_tx_flow(worker, driver, now):
         number = (driver.age_at + 1 + i) % driver.queues
         if held_in(tx_flow_at(driver, number), txq_at(port, number)) == 0:
             paced = number
-            if txq_at(port, number).state != PAUSED:
+            if txq_at(port, number).until <= now:
                 driver.age_at = number
                 return number
     return paced if paced >= 0 else longest_stuck(worker, driver, now)

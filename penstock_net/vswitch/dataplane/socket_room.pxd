@@ -41,9 +41,10 @@ cdef enum:
     SEVERAL_SECONDS = 10    # a UDP port has several peers if frames of two of them came within such a time
     RECHECK_BYTES = 131072  # cost after which a port without a socket is looked at again
     MOVED = 1               # what a look found: frames were sent since the one before
+    READ_FAST = 2           # a socket that is read fast: of so many parts of what it holds more than one since the look before
     FULL_SOCKETS = 2        # sockets of which half is taken
     WAITING = 4             # frames waited for room since the look before
-    PROGRESS = 8            # a socket of which half was taken has more room than before
+    PROGRESS = 8            # a socket of which half was taken has been read
     ROOMIER = 16            # a port has more room, for which a frame may have waited
     ANSWER_BYTES = 131072
     REQUEST_BYTES = 72
@@ -80,6 +81,7 @@ cdef struct Rooms:
     int64_t lost
     int32_t full            # ports of which half of a socket is taken
     int32_t episodes        # how often a port became one of these
+    int64_t lasts           # what the first of them still holds lasts so many times as long as it was read for; ENDLESS: none was
     Drops* drops[2]         # by cookie: of this look, of the one before
     int64_t drops_mask[2]
     int64_t sockets[2]

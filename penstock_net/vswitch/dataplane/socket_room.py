@@ -30,6 +30,7 @@ if not cython.compiled:
         PROGRESS,
         PROVISIONAL,
         RAISED,
+        READ_FAST,
         RECHECK_BYTES,
         REFUSED,
         REPORT_AT,
@@ -350,6 +351,7 @@ def grant(rooms):
     """Set what each port may cost from what was found; what a look found."""
     found = 0
     full = 0
+    rooms.lasts = ENDLESS
     refused = load_in(rooms.table, REFUSED)
     for i in range(rooms.count):
         port = rooms.ports[i]
@@ -374,13 +376,16 @@ def grant(rooms):
             store_in(rooms.table, REPORT_AT + port, room.base + left * 3 // 4)
             room.full = 0
         else:
-            # while it is read, a frame that finds no room is reported; else the clock has it looked at, see socket_watch.py
-            store_in(rooms.table, REPORT_AT + port, room.base + left if room.free + sent > room.free_before else ENDLESS)
+            # while it is read fast, a frame that finds no room is reported; else the clock has it looked at, see socket_watch.py
+            taken = room.free + sent - room.free_before
+            held = room.size - room.free
+            store_in(rooms.table, REPORT_AT + port, room.base + left if READ_FAST * taken > held else ENDLESS)
             full += 1
             if not room.full:
                 rooms.episodes += 1
-            elif room.free > room.free_before:
+            elif taken > 0:
                 found |= PROGRESS
+                rooms.lasts = min(rooms.lasts, held // taken)
             room.full = 1
         room.free_before = room.free
     store_in(rooms.table, LOOKED, load_in(rooms.table, LOOKED) + 1)
@@ -474,6 +479,12 @@ class SocketRooms:
         self.rooms.waker = fd
         store_in(self.rooms.table, WAKES, fd >= 0)
 
+    def tell(self):
+        """Have the worker try again what waits for room, since all limits were lifted."""
+        store_in(self.rooms.table, LOOKED, load_in(self.rooms.table, LOOKED) + 1)
+        if self.rooms.waker >= 0:
+            wake_switch(self.rooms.waker)
+
     def takes(self, port, length):
         """Whether a frame for this port fits, which then counts: for a switch that is no worker."""
         if not may_cost(self.rooms.table, self.table.alarm, port, 0, 2 * length + 1024):
@@ -511,6 +522,11 @@ class SocketRooms:
     def lost(self):
         """Datagrams lost at sockets since this began; of sockets that are gone, what was seen of them."""
         return self.rooms.lost
+
+    @property
+    def lasts(self):
+        """What the first of the full sockets still holds lasts so many times as long as what was read of it since the look before."""
+        return self.rooms.lasts
 
     @property
     def full(self):

@@ -385,11 +385,16 @@ def serve(worker, port, now):
 def serve_queue(worker, port, level, budget, now):
     """Serve the first queue of an active list while it has frames, deficit and budget; returns the remaining budget.
 
-    Afterwards the queue is at the head or the tail of the list, or in no list if it is empty or paused.
+    Afterwards the queue is at the head or the tail of the list, or in no list if it is empty or paused.  Nothing wakes the worker at
+    the end of the pause of an empty one: a frame that comes meanwhile waits for it.
     """
     view = view_of(port)
     number = port.head[level]
     txq = txq_at(port, number)
+    if txq.until > now:
+        take_head(port, level)
+        pause_txq(worker, port, number, txq.until)
+        return budget
     if txq.deficit <= 0:
         txq.deficit += QUANTUM * txq.weight
     while budget >= 0 and txq.deficit > 0:
@@ -420,7 +425,9 @@ def serve_queue(worker, port, level, budget, now):
         store64(word_at(view.consumed[0], number), txq.taken)
         if txq.until > now:
             take_head(port, level)
-            pause_txq(worker, port, number, txq.until)
+            txq.held = next_word(view, txq, 0, number)
+            if txq.held:
+                pause_txq(worker, port, number, txq.until)
             return budget
     if txq.deficit <= 0:
         take_head(port, level)

@@ -13,8 +13,8 @@ from penstock_net.vswitch.linux.netlink import (
     ECHO,
     EXCLUSIVE,
     REPLACE,
-    Netlink,
     Outgoing,
+    SharedNetlink,
     attribute,
     attributes,
     lengthen_queue,
@@ -108,7 +108,7 @@ class Htb:
                 raise SpecError(
                     f"device {device!r}: does not exist in this namespace", remedy="create it first (open_port, or ip tuntap add)"
                 ) from None
-            self.route = Netlink()
+            self.route = SharedNetlink()
 
     def __enter__(self) -> "Htb":
         try:

@@ -3,7 +3,7 @@
 import struct
 
 from penstock_net.errors import SpecError
-from penstock_net.vswitch.linux.netlink import ROUTE, Netlink, dropped_by
+from penstock_net.vswitch.linux.netlink import ROUTE, SharedNetlink, dropped_by
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.world import socket
 
@@ -13,7 +13,7 @@ SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets d
 def dropped_at(device: str, namespace: NetNs | None = None) -> int:
     """Packets that an interface has dropped; at a TAP: frames of applications that did not fit its ring."""
     try:
-        with Netlink(ROUTE, namespace) as route:
+        with SharedNetlink(ROUTE, namespace) as route:
             return dropped_by(route, device)
     except OSError as error:
         raise SpecError(f"device {device!r}: {error.strerror}", remedy="`ip link` has the interfaces that there are") from None

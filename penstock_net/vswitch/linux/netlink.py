@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock_net.errors import PenstockError
-from penstock_net.vswitch.linux.netns import NetNs, enter
+from penstock_net.vswitch.linux.netns import NetNs, enter, identity
 from penstock_net.vswitch.world import os, socket, threading
+from penstock_net.vswitch.world.kept import once
 
 ROUTE, SOCK_DIAG = 0, 4
 REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
@@ -22,6 +23,7 @@ HAS_REASON, REASON = 0x200, 1  # flag of a refusal with attributes, and the one 
 NAME, QUEUE_LENGTH, STATS64 = 3, 13, 23  # attributes of an interface
 TABLE_NAME, PARAMETERS, OF_INTERFACE, UNRESOLVED_BYTES = 1, 6, 1, 16  # of a table of neighbours; of the parameters
 TABLES = (b"arp_cache\0", b"ndisc_cache\0")
+NOWHERE = (0, 0)  # the namespace of a process that is not told which one it is in
 TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7  # of struct rtnl_link_stats64
 
 
@@ -71,13 +73,58 @@ class Netlink:
         self.ask(kind, content, flags | ACKNOWLEDGE)
 
     def close(self) -> None:
-        self.socket.close()
+        """Close it, after the answer to a request of another thread, which would read from whatever has its descriptor next."""
+        with self.lock:
+            self.socket.close()
 
     def __enter__(self) -> "Netlink":
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class _Sockets:
+    """Those that are shared, by protocol, process and namespace, each with how many share it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[tuple[int, int, tuple[int, int]], tuple[Netlink, int]] = {}
+
+
+_sockets = once(_Sockets)
+
+
+class SharedNetlink(Netlink):
+    """The one netlink socket that this process has in a namespace, for all who ask there; the last one who closes it closes it.
+
+    So a switch has as many as there are namespaces, however many interfaces.  A request waits for those of others.
+    """
+
+    def __init__(self, protocol: int = ROUTE, namespace: NetNs | None = None) -> None:
+        place = namespace.identity if namespace else identity("/proc/thread-self/ns/net")
+        self.key, self.sockets = (protocol, os.getpid(), place or NOWHERE), _sockets()
+        with self.sockets.lock:
+            found, users = self.sockets.open.get(self.key) or (Netlink(protocol, namespace), 0)
+            self.sockets.open[self.key] = found, users + 1
+        self.found: Netlink | None = found
+
+    def ask(self, kind: int, content: bytes, flags: int = 0) -> list[tuple[int, bytes]]:
+        if (found := self.found) is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return found.ask(kind, content, flags)
+
+    def close(self) -> None:
+        """Ask no more; closed twice is closed once."""
+        with self.sockets.lock:
+            found, self.found = self.found, None
+            if found is None:
+                return
+            _, users = self.sockets.open.pop(self.key)
+            if users > 1:
+                self.sockets.open[self.key] = found, users - 1
+                return
+        found.close()
 
 
 def _must_be_done(answer: bytes, end: int) -> None:

@@ -17,7 +17,7 @@ from penstock_net.vswitch.linux.netlink import (
     NEW_LINK,
     QUEUE_LENGTH,
     REPLACE,
-    Netlink,
+    SharedNetlink,
     attribute,
     attributes,
     keep_unresolved,
@@ -62,7 +62,7 @@ class Interface:
             known = [name for _, name in socket.if_nameindex()]
             raise SpecError("there is no such interface", path="device", value=name, remedy=nearest(name, known)) from None
         try:
-            self.route = Netlink()
+            self.route = SharedNetlink()
         except OSError as error:
             raise self._refusal(error, "device", name) from None
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.attach import edge as edge_threads
+from penstock_net.vswitch.attach.ingress_rates import limits_of
+from penstock_net.vswitch.daemon.condition import CHANGED, UP
 from penstock_net.vswitch.linux.htb import REST
 from penstock_net.vswitch.linux.monitor import OWN_QDISC
 from penstock_net.vswitch.simulation.laws import MS, Broken
@@ -62,9 +64,10 @@ def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
 
 
 def check(machine: Machine) -> None:
-    """Broken: an edge is not served, or at its interface is a class or a filter that it does not know, or not one that it has.
+    """Broken: a device has not the edge that it should have, one that is not served or has other limits than the switch's
+    settings say; or at its interface is a class or a filter that it does not know, or not one that it has.
 
-    Also after an upgrade that has failed.  What is being changed just now is not looked at.
+    Also after an upgrade that has failed.  What is being changed just now is not looked at, nor what the keeper is to mend.
     """
     daemon = machine.daemon
     if not machine.edge or machine.is_upgrading or daemon is None or daemon.keeper is None:
@@ -73,10 +76,15 @@ def check(machine: Machine) -> None:
         return
     threads = edge_threads.THREADS.own.get(machine.pid)  # type: ignore[attr-defined]
     served = threads.edges if threads else {}
-    for name, device in daemon.devices.items():
-        found = device.edge
+    limits = limits_of(daemon.switch.settings)
+    for kept in daemon.keeper.kept:
+        name, found = kept.name, kept.device.edge
+        if found is None and kept.lacks_edge and kept.state in (UP, CHANGED) and not kept.again:
+            raise Broken(f"port {name} is {kept.state}, and has no edge")
         if found is None or found.error or found.ended or found.looking.locked() or found.stepping.locked():
             continue
+        if limits != {key: getattr(found.rates, key) for key in limits}:
+            raise Broken(f"the edge of port {name} has other limits than {limits}")
         if found.resting or found.table.alarm not in served:
             raise Broken(f"nobody serves the edge of port {name}")
         link, rates = machine.link(name), found.rates

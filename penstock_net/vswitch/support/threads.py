@@ -4,12 +4,17 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock_net.errors import PenstockError
 from penstock_net.vswitch.linux.scheduling import hasten_thread, precede
 from penstock_net.vswitch.world import os, threading
 
 PATIENCE_S = 10.0
 HASTE = 5  # steps of nice by which a worker goes before usual threads: more of them, and those that it wakes wait for it too long
 Answer = tuple[Any, BaseException | None]
+
+
+class WorkerSilent(PenstockError, RuntimeError):
+    """A worker does not do what it was told to."""
 
 
 class Crew:
@@ -93,7 +98,7 @@ class Crew:
         return self.resting >= sum(thread.is_alive() for thread in self.threads[1:])
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Run a function while all workers wait; returns or raises its result."""
+        """Run a function while all workers wait; returns or raises its result.  WorkerSilent: there is none."""
         answer: list[Answer] = []
         done = threading.Event()
         self.commands.append((function, answer, done))
@@ -102,9 +107,9 @@ class Crew:
             if done.wait(0.05):
                 break
             if not self.threads[0].is_alive() and not done.is_set():
-                raise RuntimeError("the worker has ended")
+                raise WorkerSilent("the worker has ended")
         else:
-            raise RuntimeError(f"the worker has not answered for {PATIENCE_S:.0f} s: the machine is overloaded")
+            raise WorkerSilent(f"the worker has not answered for {PATIENCE_S:.0f} s: the machine is overloaded")
         value, error = answer.pop()
         if error is None:
             return value
@@ -114,12 +119,12 @@ class Crew:
             del error  # its traceback holds this frame
 
     def stop(self) -> None:
-        """End the threads.  RuntimeError: one goes on, and with it what it uses."""
+        """End the threads.  WorkerSilent: one goes on, and with it what it uses."""
         self.call(self._end)
         for thread in self.threads:
             thread.join(PATIENCE_S)
         if any(thread.is_alive() for thread in self.threads):
-            raise RuntimeError(f"a worker has not ended for {PATIENCE_S:.0f} s: the machine is overloaded")
+            raise WorkerSilent(f"a worker has not ended for {PATIENCE_S:.0f} s: the machine is overloaded")
 
     def _end(self) -> None:
         self.stopping = True
