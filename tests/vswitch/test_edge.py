@@ -478,7 +478,7 @@ def test_a_full_socket_is_looked_at_often_while_it_is_read_and_seldom_if_not(lef
 
 @pytest.mark.parametrize("rate, most", [(100, 0.8), (250, 0.3), (1000, 0.12)])
 def test_looks_at_a_socket_that_is_read_slowly_are_few_and_it_always_has_datagrams(left, probe, monkeypatch, rate, most):
-    """There was one each ms: three for each datagram that was read, though the kernel says only of a quarter of them that it was."""
+    """There was one each ms, more than one for each datagram, though the kernel says only of a quarter of it that it was read."""
     now, looks, frames = 1000.0, 0, 400
     monkeypatch.setattr(socket_watch.time, "monotonic", lambda: now)
     with (
@@ -558,6 +558,19 @@ def test_a_look_wakes_the_worker_if_it_has_found_room_for_a_frame_that_waits(lef
         probe.look()
         assert not woken(), "no frame waits"
     probe.rooms.wake(-1)
+    os.close(alarm)
+
+
+def test_the_end_of_an_edge_wakes_the_worker_for_what_waits(left):
+    """Nobody would tell it that there are no limits any longer, and it tries again by itself only now and then."""
+    alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    edge = Edge("tap0", left)
+    edge.open()
+    edge.wake_worker_by(alarm)
+    looked = int(edge.table.looked[0])
+    edge.end()
+    assert os.eventfd_read(alarm) == 1 and edge.table.looked[0] == looked + 1 and edge.table.allowed[SLOW] == NO_LIMIT
+    edge.__exit__()
     os.close(alarm)
 
 

@@ -205,8 +205,8 @@ class Daemon:
         self.failed = end_all(
             {
                 "the control socket": self._unbind,
-                "the page of metrics": self.metrics and self.metrics.close,
-                "the keeper of the devices": self.keeper and self.keeper.close,
+                "the page of metrics": self.metrics.close if self.metrics else None,
+                "the keeper of the devices": self.keeper.close if self.keeper else None,
                 "the events": self.watcher.close,
                 "the edges": lambda: ending.release_all(self.devices.values()),
                 "the workers": self.switch.stop,  # if they cannot, ports stay in `numbers`, and workers may use their memory

@@ -525,7 +525,7 @@ class SocketRooms:
 
     @property
     def lasts(self):
-        """What the first of the full sockets still holds lasts so many times as long as what was read of it since the look before."""
+        """What the first full socket still holds lasts so many times as long as what was read of it since the look before."""
         return self.rooms.lasts
 
     @property

@@ -385,8 +385,8 @@ def serve(worker, port, now):
 def serve_queue(worker, port, level, budget, now):
     """Serve the first queue of an active list while it has frames, deficit and budget; returns the remaining budget.
 
-    Afterwards the queue is at the head or the tail of the list, or in no list if it is empty or paused.  Nothing wakes the worker at
-    the end of the pause of an empty one: a frame that comes meanwhile waits for it.
+    Afterwards the queue is at the head or the tail of the list, or in no list if it is empty or paused.  Nothing wakes the worker
+    at the end of the pause of an empty one: a frame that comes meanwhile waits for it.
     """
     view = view_of(port)
     number = port.head[level]
