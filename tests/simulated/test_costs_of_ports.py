@@ -20,8 +20,8 @@ QUIET_NS = 200 * MS  # after which the switch has done what a change has brought
 
 @contextlib.contextmanager
 def counting():
-    """How often the kernel is asked, how many answers it gives, how many sockets of netlink are opened, how often a thread enters a
-    namespace, and an edge is made due."""
+    """How often the kernel is asked, how many answers it gives, how many sockets of netlink are opened, how often a thread enters
+    a namespace, and an edge is made due."""
     found = Counter()
     ask = netlink.Netlink.ask
 
@@ -65,30 +65,30 @@ def costs(number):
     """The counts of each stage."""
     layout = layout_of(number)
     new = layout.taps[-1]
-    with counting() as counted:
-        with Machine(1, {**SETTINGS, "edge": True, "netns": dict.fromkeys(layout.taps, "left")}, layout) as machine:
+    settings = {**SETTINGS, "edge": True, "netns": dict.fromkeys(layout.taps, "left")}
+    with counting() as counted, Machine(1, settings, layout) as machine:
 
-            def asked(**message):
-                answers = []
-                machine.ask(message, answers.append)
-                machine.answered()
-                assert isinstance(answers[0], dict), answers
+        def asked(**message):
+            answers = []
+            machine.ask(message, answers.append)
+            machine.answered()
+            assert isinstance(answers[0], dict), answers
 
+        machine.world.wait(machine.world.now + QUIET_NS)
+        found = {"start": Counter(counted)}
+        stages = {
+            "reload": lambda: asked(reload=machine.specification()),
+            "show": lambda: asked(show="ports"),
+            "add": lambda: asked(port_add=[machine.table_of(new)]),
+            "set": lambda: asked(set={f"port.{new}.addresses": ["10.76.2.1"]}),
+            "an event": lambda: machine.link("p0").change(),
+            "delete": lambda: asked(port_del=[new]),
+        }
+        for name, stage in stages.items():
+            counted.clear()
+            stage()
             machine.world.wait(machine.world.now + QUIET_NS)
-            found = {"start": Counter(counted)}
-            stages = {
-                "reload": lambda: asked(reload=machine.specification()),
-                "show": lambda: asked(show="ports"),
-                "add": lambda: asked(port_add=[machine.table_of(new)]),
-                "set": lambda: asked(set={f"port.{new}.addresses": ["10.76.2.1"]}),
-                "an event": lambda: machine.link("p0").change(),
-                "delete": lambda: asked(port_del=[new]),
-            }
-            for name, stage in stages.items():
-                counted.clear()
-                stage()
-                machine.world.wait(machine.world.now + QUIET_NS)
-                found[name] = Counter(counted)
+            found[name] = Counter(counted)
     return found
 
 

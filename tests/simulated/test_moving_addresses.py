@@ -134,6 +134,6 @@ class Forgetful(Switch):
 
 @pytest.mark.parametrize("kind", [Deaf, Forgetful])
 def test_a_mistake_is_found(kind):
-    with mock.patch.object(server, "make_switch", lambda content, config: kind(**config.settings)):
-        with pytest.raises((AssertionError, Broken)):
-            check(*run(60))
+    made = mock.patch.object(server, "make_switch", lambda content, config: kind(**config.settings))
+    with made, pytest.raises((AssertionError, Broken)):
+        check(*run(60))

@@ -106,7 +106,7 @@ def blast(path, seed):
 
 
 def test_an_application_killed_at_any_instant(switch):
-    """Its memory is given back at once, others lose nothing, and it can come again; tests/simulated/test_killed.py: more often."""
+    """Its memory is given back at once, others lose nothing, it can come again; more often: tests/simulated/test_killed.py."""
     process, path = switch
     rng, times = random.Random(7), []
     with connect("a", path) as a, connect("b", path) as b:
