@@ -1,7 +1,8 @@
 """For all tests: which kind each is of, what is tried again, and what takes long.
 
 A *computed* test has its result from the code alone: laws, schemes, transcriptions, files. It is never tried again, since one
-that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock.
+that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock. Tests that
+drive a switch turn by turn are among them: they, and the switch, have a clock of their own (vswitch/turns.py).
 
 A *real-time* test starts a process or a thread, opens a socket, a device or a namespace, waits for somebody else, reads a clock
 or /proc, or runs a foreign program. It has a generous end, runs after the computed ones (`./test`), and is tried up to three
