@@ -2,7 +2,7 @@
 
 A *computed* test has its result from the code alone: laws, schemes, transcriptions, files. It is never tried again, since one
 that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock. Tests that
-drive a switch turn by turn are among them: they, and the switch, have a clock of their own (vswitch/turns.py).
+drive a switch turn by turn are among them: they, and the switch, have a clock of their own (vswitch/turn_by_turn.py).
 
 A *real-time* test starts a process or a thread, opens a socket, a device or a namespace, waits for somebody else, reads a clock
 or /proc, or runs a foreign program. It has a generous end, runs after the computed ones (`./test`), and is tried up to three
@@ -139,7 +139,7 @@ def turn_by_turn(request: pytest.FixtureRequest) -> Iterator[None]:
     if not place(request.node).startswith(kinds.FOLDER) or kinds.kind_of(request.node, KINDS) != kinds.TURNS:
         yield
         return
-    from turns import used
+    from turn_by_turn import used
 
     with used():
         yield
@@ -299,7 +299,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{place(item)} is of real time, and REAL_TIME in tests/conftest.py does not say so")
         elif reads_a_clock(item.module) and not place(item).startswith(
             kinds.FOLDER
-        ):  # there it is another clock: vswitch/turns.py
+        ):  # there it is another clock: vswitch/turn_by_turn.py
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
             item.add_marker(pytest.mark.slow)

@@ -8,7 +8,7 @@ import time
 import pytest
 from frames import udp
 from test_switch import A, B, switch_of
-from turns import READ_NS, NotComputed, used
+from turn_by_turn import READ_NS, NotComputed, used
 
 from penstock_net.vswitch import world
 
