@@ -1,7 +1,8 @@
 """For all tests: which kind each is of, what is tried again, and what takes long.
 
 A *computed* test has its result from the code alone: laws, schemes, transcriptions, files. It is never tried again, since one
-that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock.
+that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock. Tests that
+drive a switch turn by turn are among them: they, and the switch, have a clock of their own (vswitch/turn_by_turn.py).
 
 A *real-time* test starts a process or a thread, opens a socket, a device or a namespace, waits for somebody else, reads a clock
 or /proc, or runs a foreign program. It has a generous end, runs after the computed ones (`./test`), and is tried up to three
@@ -23,6 +24,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
+import kinds
 import polars  # noqa: F401  (its import sets an environment variable, which no file of tests leaves behind)
 import pytest
 from drawn import number
@@ -43,10 +45,9 @@ settings.load_profile("any machine")
 
 # ---- The two kinds ----
 
-# What a test of real time begins with, on the generous side: folders, files and tests.
+# What a test of real time begins with, on the generous side: folders, files and tests. Those of vswitch/: vswitch/kinds.txt.
 REAL_TIME = (
     "packages/",
-    "vswitch/",
     "docs/test_pages.py::test_every_block_runs",  # some start switches and programs
     "docs/test_site.py",
     "laws/test_goldens.py::test_the_core_has_no_arithmetic",
@@ -120,6 +121,28 @@ STARTS = {
     "_thread.start_joinable_thread",  # from Python 3.13 on
     "socket.__new__",
 }
+
+
+KINDS = kinds.read()  # of the tests of vswitch/
+
+
+def is_real_time(item: pytest.Item) -> bool:
+    """Of vswitch/: of which no line says anything else."""
+    if place(item).startswith(kinds.FOLDER):
+        return not kinds.is_computed(item, KINDS)
+    return place(item).startswith(REAL_TIME)
+
+
+@pytest.fixture(autouse=True)
+def turn_by_turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The world of tests that drive a switch turn by turn."""
+    if not place(request.node).startswith(kinds.FOLDER) or kinds.kind_of(request.node, KINDS) != kinds.TURNS:
+        yield
+        return
+    from turn_by_turn import used
+
+    with used():
+        yield
 
 
 def place(item: pytest.Item) -> str:
@@ -282,14 +305,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if place(item).startswith(REAL_TIME):
+        if is_real_time(item):
             item.add_marker(pytest.mark.real_time)
             item.add_marker(pytest.mark.timeout(END_S, func_only=True))
             if not config.getoption("lf", False):
                 item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1, rerun_except=[f"^{name}" for name in PROVEN]))
         elif item.get_closest_marker("real_time"):
             raise pytest.UsageError(f"{place(item)} is of real time, and REAL_TIME in tests/conftest.py does not say so")
-        elif reads_a_clock(item.module):
+        elif reads_a_clock(item.module) and not place(item).startswith(
+            kinds.FOLDER
+        ):  # there it is another clock: vswitch/turn_by_turn.py
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
             item.add_marker(pytest.mark.slow)
@@ -322,8 +347,11 @@ def may_be_chosen(file: str, expression: str) -> bool:
     """Whether `-m` may choose tests of a file, as far as that can be said before it is imported; of the form `a and not b` only,
     as in ./test."""
     words = set(expression.split(" and "))
-    all_real_time = file.startswith(tuple(each for each in REAL_TIME if "::" not in each))
-    some_real_time = file.startswith(tuple(each.partition("::")[0] for each in REAL_TIME))
+    if file.startswith(kinds.FOLDER):
+        all_real_time, some_real_time = kinds.may_be(file, KINDS)
+    else:
+        all_real_time = file.startswith(tuple(each for each in REAL_TIME if "::" not in each))
+        some_real_time = file.startswith(tuple(each.partition("::")[0] for each in REAL_TIME))
     return not (
         ("not real_time" in words and all_real_time)
         or ("real_time" in words and not some_real_time)

@@ -31,8 +31,8 @@ def path(tmp_path):
     return str(tmp_path / "s.sock")
 
 
-def test_a_thousand_changes_lose_no_frame(path):
-    """Two flows, one with an address that moves between ports all the time; its present port gets the frames, in order."""
+def test_changes_lose_no_frame(path):
+    """Two flows, one with an address that moves between ports; a thousand changes: tests/simulated/test_moving_addresses.py."""
     rng, over = random.Random(5), threading.Event()
     sent, got = {B: 0, D: 0}, {name: {B: [], D: []} for name in "bc"}
 
@@ -59,7 +59,7 @@ def test_a_thousand_changes_lose_no_frame(path):
         for thread in threads:
             thread.start()
         for i in itertools.count():
-            if i >= 1000 and min(sent.values()) > 1000 and got["b"][D] and got["c"][D]:
+            if i >= 60 and min(sent.values()) > 200 and got["b"][D] and got["c"][D]:
                 break
             goal = rng.choice([1, 4, 16])
             change = {
@@ -85,7 +85,7 @@ def test_a_thousand_changes_lose_no_frame(path):
             thread.join(60)
         rows = {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
     assert all(row["drops"] == {} and row["nonsense"] == 0 for row in rows.values())
-    assert min(sent.values()) > 1000 and got["b"][D] and got["c"][D], "both have had the address"
+    assert min(sent.values()) > 200 and got["b"][D] and got["c"][D], "both have had the address"
     assert got["b"][B] == list(range(sent[B])) and got["c"][B] == []
     assert sorted(got["b"][D] + got["c"][D]) == list(range(sent[D]))
     assert all(found == sorted(found) for by in got.values() for found in by.values())

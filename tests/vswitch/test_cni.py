@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from daemons import running
@@ -337,10 +338,13 @@ KEYS = st.sampled_from([*spec.STANDARD, *spec.OWN, spec.VALID, "cni.dev/x"])
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=20) | st.dictionaries(KEYS, JSON, max_size=4), command=st.sampled_from(sorted(spec.NEEDS)))
 def test_any_input_has_an_answer(tmp_path, data, command):
-    """Of a valid form, whatever comes on standard input: deep, long, of other types."""
+    """Of a valid form, whatever comes on standard input: deep, long, of other types; no switch answers."""
     runtime = Runtime(tmp_path)
     given = data if isinstance(data, bytes) else json.dumps({**runtime.config, **data, "socket": runtime.socket}).encode()
-    status, answer = plugin.answered(runtime.environment(command, "c1", "/proc/self/ns/net"), given)
+    assigned = mock.patch.object(plugin.ipam, "_run", lambda *_: (0, b'{"ips": [{"address": "10.66.0.1/24"}]}'))
+    asked = mock.patch.object(protocol, "ask", side_effect=protocol.NoAnswer("no switch answers"))
+    with assigned, asked:
+        status, answer = plugin.answered(runtime.environment(command, "c1", "/proc/self/ns/net"), given)
     if status:
         assert set(answer) <= {"cniVersion", "code", "msg", "details"} and isinstance(answer["code"], int) and answer["msg"]
     else:

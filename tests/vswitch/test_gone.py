@@ -489,13 +489,5 @@ def test_a_queueing_discipline_of_another_program_is_said_and_reload_replaces_it
         becomes(daemon, "b", "up")
 
 
-def test_an_edge_that_fails_for_another_reason_begins_anew(tmp_path):
-    with pair(tmp_path) as (daemon, _):
-        edge = daemon.keeper.kept[1].device.edge
-        edge.error = OSError("the kernel has refused a class")
-        until(lambda: daemon.keeper.kept[1].device.edge not in (edge, None))
-        assert state(daemon, "b") == "up" and row(daemon, "b")["device"]["edge"]["failed"] == 0
-
-
 def tc(*words):
     return subprocess.run(("tc", "-n", NAMES[1], *words), check=True, capture_output=True, text=True).stdout

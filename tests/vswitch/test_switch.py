@@ -247,6 +247,7 @@ def test_flow_table_like_a_dict():
         sent -= len(got)
         rows = [f["source_port"] for f in switch.flows()]
         assert len(rows) == len(set(rows))
+        time.sleep(0.0003)
 
     def forgotten():
         nonlocal sent

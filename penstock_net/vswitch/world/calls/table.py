@@ -76,6 +76,14 @@ def use(world):
         calls.signal_by = simulated_signal_by
 
 
+def use_clock(world):
+    """Have all compiled parts ask `world` for the time from now on, and the kernel for all else, until `use` is called."""
+    global chosen
+    use(None)
+    chosen = world
+    calls.now_ns = simulated_now_ns
+
+
 def check():
     """Raise what a simulated world has failed with, since compiled callers cannot be told."""
     if failures:
