@@ -1,11 +1,12 @@
 """Plants mistakes in the switch, one at a time, and says after how many seeds the simulation finds each.
 
-    python tools/planted.py                       # all of tools/planted.toml; some 40 minutes
+    python tools/planted.py                       # all of tools/planted.toml; half an hour and more
     python tools/planted.py credit "a ring"       # those with one of these texts in their names
-    python tools/planted.py --write               # the rows go into docs/vswitch-mistakes.md, too
+    python tools/planted.py --write               # the rows go into docs/vswitch-mistakes.md
 
-It works in a copy of the package, in a temporary folder: there it puts one mistake in, builds the modules concerned and runs seeds
-in a process of its own, until one breaks a law, or the time is over (--seconds).  A process that dies or does not come to an end has found it as well.
+It works in a copy of the package, in a temporary folder: there it puts one mistake in, builds the modules concerned and runs
+seeds in a process of its own, until one breaks a law, or the time is over (--seconds).  A process that dies, or whose run does
+not come to an end, has found it as well.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ SECONDS, SEED_S = 60.0, 20.0  # of a processor: of the seeds for a mistake; of o
 WAIT_S, MEMORY = 3600.0, 4 << 30  # for a process, however busy the machine is; bytes that it may have
 NO_END = "the run does not end"
 BEGIN, END = "<!-- rows: tools/planted.py -->\n", "<!-- end of rows -->\n"
-HEAD = "| mistake | where | found by | by what |\n|---|---|---|---|\n"
+HEADS = ("| fault | named in | where | found by | law |\n", "| mistake | where | found by | law |\n")
 KINDS = ("one", "pair")
 SAID = 110  # characters of a failure in a row
 
@@ -93,7 +94,8 @@ def mistakes(path: Path = TABLE) -> list[Mistake]:
 def planted(mistake: Mistake, text: str) -> str:
     """A file with the mistake in it.  SystemExit: what it replaces is not there once."""
     if (count := text.count(mistake.before)) != 1 or mistake.before == mistake.after:
-        raise SystemExit(f"error: {mistake.name}: its text is {count} times in {mistake.path}, and must be there once: change `before`")
+        rule = f"its text is {count} times in {mistake.path}, and must be there once, with another `after`"
+        raise SystemExit(f"error: {mistake.name}: {rule}")
     return text.replace(mistake.before, mistake.after)
 
 
@@ -119,14 +121,32 @@ def copied() -> Iterator[Copy]:
                 shutil.copy2(ROOT / name, copy.work / name)
         build(copy)
         shutil.copytree(copy.work, copy.kept)
+        sys.path.insert(0, str(copy.work))
         yield copy
 
 
 def build(copy: Copy) -> None:
-    """SystemExit: something cannot be compiled."""
-    done = _run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], copy, 600)
+    """Build all that has changed.  SystemExit: something cannot be compiled."""
+    done = _run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], copy, WAIT_S)
     if done.returncode:
         raise SystemExit(f"error: it cannot be built:\n{done.stdout[-3000:]}")
+
+
+def build_one(copy: Copy, path: Path) -> None:
+    """Build the module of a file, as setup.py does, without a look at all others.  SystemExit: it cannot be compiled."""
+    os.chdir(copy.work)
+    from Cython.Build import cythonize
+    from Cython.Compiler.Errors import CompileError
+    from setuptools import Extension, setup
+
+    made = __import__("setup")  # of the copy
+    folders, flags, name = [str(folder) for folder in made.INCLUDE], made.flags_of(path), ".".join(path.with_suffix("").parts)
+    module = Extension(name, [str(path)], folders, extra_compile_args=flags, extra_link_args=flags)
+    options = {"language_level": 3, "compiler_directives": made.DIRECTIVES, "force": True, "quiet": True}
+    try:
+        setup(script_args=["-q", "build_ext", "--inplace", "--force"], ext_modules=cythonize([module], **options))
+    except CompileError as error:
+        raise SystemExit(f"error: {path} cannot be built: {error}") from None
 
 
 @contextlib.contextmanager
@@ -138,8 +158,10 @@ def put_in(copy: Copy, mistake: Mistake) -> Iterator[None]:
     path = copy.work / mistake.path
     try:
         path.write_text(planted(mistake, path.read_text()))
-        if path.with_suffix(".pxd").exists():
-            build(copy)
+        if path.with_name(f"{path.stem}_inline.pxd").exists():
+            build(copy)  # other modules have its functions in them
+        elif path.with_suffix(".pxd").exists():
+            build_one(copy, mistake.path)
         yield
     finally:
         _undo(copy)
@@ -148,11 +170,13 @@ def put_in(copy: Copy, mistake: Mistake) -> Iterator[None]:
 def _undo(copy: Copy) -> None:
     """What a build has changed or made is as it was, with its times."""
     for part in ("penstock_net/vswitch", "build"):
-        before, after = ({path.relative_to(top) for path in (top / part).rglob("*") if path.is_file()} for top in (copy.kept, copy.work))
-        for name in after - before:
+        kept, work = (
+            {path.relative_to(top) for path in (top / part).rglob("*") if path.is_file()} for top in (copy.kept, copy.work)
+        )
+        for name in work - kept:
             (copy.work / name).unlink()
-        for name in before:
-            if name not in after or (copy.work / name).stat().st_mtime_ns != (copy.kept / name).stat().st_mtime_ns:
+        for name in kept:
+            if name not in work or (copy.work / name).stat().st_mtime_ns != (copy.kept / name).stat().st_mtime_ns:
                 shutil.copy2(copy.kept / name, copy.work / name)
 
 
@@ -179,9 +203,8 @@ def _end(code: int) -> str:
 def _run(command: list[str], copy: Copy, seconds: float) -> "subprocess.CompletedProcess[str]":
     """What it says is in `stdout`; it and all that it has started have ended then."""
     environment = {**os.environ, "PYTHONPATH": str(copy.work), "PYTHONDONTWRITEBYTECODE": "1", "PATCHES": str(PATCHES)}
-    process = subprocess.Popen(
-        command, cwd=copy.work, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
+    out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command, cwd=copy.work, env=environment, start_new_session=True, **out)
     try:
         said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -225,8 +248,9 @@ def run_seeds(kind: str, seconds: float, patch: str = "", name: str = "") -> Non
 def line_of(row: Row) -> str:
     """A line of the page."""
     mistake = row.mistake
-    said = mistake.missed or "**a surprise**" if row.seed is None else short(row.said)
-    return f"| {mistake.name} | `{mistake.place}` | {row.found} | {said} |\n"
+    cells = [mistake.name, *([mistake.named] if mistake.named else []), f"`{mistake.place}`", row.found]
+    said = mistake.missed if row.seed is None else short(row.said)
+    return f"| {' | '.join([*cells, said])} |\n"
 
 
 def short(said: str) -> str:
@@ -237,22 +261,21 @@ def short(said: str) -> str:
 
 def rows_of_page(text: str) -> dict[str, str]:
     """Its lines, by the mistakes' names."""
-    lines = [line for line in text.splitlines(keepends=True) if line.startswith("| ") and line.count(" | ") >= 3]
-    return {line[2:].split(" | ")[0]: line for line in lines if not HEAD.startswith(line)}
+    lines = text.partition(BEGIN)[2].partition(END)[0].splitlines(keepends=True)
+    return {line[2:].partition(" | ")[0]: line for line in lines if line.startswith("| ") and not line.startswith(HEADS)}
 
 
-def page(text: str, known: Iterable[Mistake], rows: Iterable[Row]) -> str:
+def page(text: str, known: Sequence[Mistake], rows: Iterable[Row]) -> str:
     """The page with these rows; others are as they were, and those go whose mistakes are not in the table any more."""
-    lines = rows_of_page(text) | {row.mistake.name: line_of(row) for row in rows}
-    known = list(known)
-    found = ""
-    for title, are_named in (("Faults that documents name", True), ("Others", False)):
+    lines, found = rows_of_page(text) | {row.mistake.name: line_of(row) for row in rows}, ""
+    for title, head, are_named in zip(("Faults that the switch had", "Other mistakes"), HEADS, (True, False)):
         those = [each for each in known if bool(each.named) == are_named]
         for part in sorted({each.part for each in those}):
             own = [lines[each.name] for each in those if each.part == part and each.name in lines]
-            found += f"\n## {title}: {part}\n\n{HEAD}{''.join(own)}" if own else ""
+            rule = "|---" * (head.count("|") - 1) + "|\n"
+            found += f"\n## {title}: {part}\n\n{head}{rule}{''.join(own)}" if own else ""
     before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + found + "\n" + END + rest.partition(END)[2]
+    return f"{before}{BEGIN}{found}\n{END}{rest.partition(END)[2]}"
 
 
 def main(arguments: list[str]) -> None:
@@ -276,5 +299,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)  # so that nothing is left in the temporary folder
     with contextlib.suppress(KeyboardInterrupt):
         main(sys.argv[1:])
