@@ -249,7 +249,7 @@ def line_of(row: Row) -> str:
     """A line of the page."""
     mistake = row.mistake
     cells = [mistake.name, *([mistake.named] if mistake.named else []), f"`{mistake.place}`", row.found]
-    said = mistake.missed if row.seed is None else short(row.said)
+    said = short(row.said) if row.seed is not None else mistake.missed or row.said
     return f"| {' | '.join([*cells, said])} |\n"
 
 
