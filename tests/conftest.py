@@ -62,6 +62,7 @@ REAL_TIME = (
     "schemes/test_conformance.py",  # `penstock check` ends a run that does not come to its end
     "schemes/test_faults.py",
     "schemes/test_mutations.py",
+    "simulated/test_planted.py::test_a_mistake_is_put_in_found_and_undone",
     "simulated/test_simulation.py::test_many_seeds_are_run_by_several_processes",
     "unit/test_advise_yang.py",  # yanglint is a process
     "unit/test_bad_inputs.py::test_files_without_end",

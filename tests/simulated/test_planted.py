@@ -1,0 +1,79 @@
+"""The table of mistakes that tools/planted.py puts into the switch, and the page that says what finds them."""
+
+import importlib.util
+import pathlib
+import sys
+
+import mistakes as patches
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("planted", ROOT / "tools/planted.py")
+planted = importlib.util.module_from_spec(SPEC)
+sys.modules["planted"] = planted
+SPEC.loader.exec_module(planted)
+
+KNOWN = planted.mistakes()
+
+
+def test_each_mistake_is_one_text_of_its_file():
+    """`mistakes` ends otherwise; in all parts of the switch, and many where nothing can be patched."""
+    compiled = [each for each in KNOWN if each.file and (ROOT / each.path).with_suffix(".pxd").exists()]
+    assert sum(bool(each.named) for each in KNOWN) >= 25
+    assert len(compiled) >= 50
+    assert {each.name for each in KNOWN if each.patch} <= patches.MISTAKES.keys()
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"before": "no such text"}, "one: its text is 0 times in penstock_net/vswitch/memory/rings.py"),
+        ({"before": "return"}, "one: its text is .* times"),
+        ({"after": "def push(view, end, word):"}, "one: its text is 1 times"),
+        ({"run": "three"}, "one: it needs a part, a run"),
+        ({"patch": "mistakes"}, "one: it needs a part, a run"),
+    ],
+)
+def test_a_row_that_is_wrong_is_named(tmp_path, changed, said):
+    row = {"name": "one", "part": "memory", "file": "memory/rings.py", "before": "def push(view, end, word):", "after": ""}
+    lines = [f'{key} = "{value}"' for key, value in {**row, **changed}.items()]
+    (tmp_path / "table.toml").write_text("\n".join(["[[mistake]]", *lines]))
+    with pytest.raises(SystemExit, match=said):
+        planted.mistakes(tmp_path / "table.toml")
+
+
+def test_a_row_of_the_page_is_one_of_the_table():
+    known, lines = {each.name: each for each in KNOWN}, planted.rows_of_page(planted.PAGE.read_text())
+    assert lines.keys() <= known.keys()
+    assert len(lines) >= 60
+    for name, line in lines.items():
+        assert f" | `{known[name].place}` | " in line
+        assert " | not in " in line or not known[name].missed, name
+
+
+def test_the_page_keeps_what_was_not_run_again():
+    one, two, gone = (planted.Mistake(name, "edges", file="attach/edge.py") for name in ("one", "two", "gone"))
+    empty = f"head\n{planted.BEGIN}{planted.END}tail\n"
+    rows = [planted.Row(each, 3, 4, "a law\nmore", 0.5) for each in (one, two, gone)]
+    before = planted.page(empty, [one, two, gone], rows)
+    after = planted.page(before, [one, two], [planted.Row(one._replace(missed="a reason"), None, 9, "all laws have held", 60.0)])
+    assert after.startswith("head\n") and after.endswith("tail\n")
+    assert planted.rows_of_page(after) == {
+        "one": "| one | `attach/edge.py` | not in 9 seeds | a reason |\n",
+        "two": "| two | `attach/edge.py` | seed 3 | a law |\n",
+    }
+    assert planted.page(after, [one, two], []) == after
+
+
+@pytest.mark.real_time
+def test_a_mistake_is_put_in_found_and_undone():
+    """A process that ends by a signal, and one whose time is over, have found it, too."""
+    one, other = (next(each for each in KNOWN if name in each.name) for name in ("eventfd of a port", "keeper's thread goes on"))
+    with planted.copied() as copy:
+        for mistake in (one, other):
+            with planted.put_in(copy, mistake):
+                assert (copy.work / mistake.path).read_bytes() != (ROOT / mistake.path).read_bytes()
+                assert planted.run(copy, mistake, 20.0).seed is not None
+            assert planted.run(copy, mistake, 1.0).seed is None
+        assert planted._run([sys.executable, "-c", "import os; os.abort()"], copy, 60.0).returncode < 0
+    assert not copy.work.exists()
