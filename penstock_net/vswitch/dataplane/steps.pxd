@@ -7,6 +7,7 @@ from penstock_net.vswitch.dataplane.mirror cimport mirror_frame
 from penstock_net.vswitch.dataplane.parse cimport parse
 from penstock_net.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow, pace
 from penstock_net.vswitch.ports.base cimport complete_copy
+from penstock_net.vswitch.ports.segment cimport is_of_datagrams
 
 cdef extern from "copy.h" nogil:
     void copy_bytes(void* to, const void* source, size_t n)

@@ -34,6 +34,7 @@ if not cython.compiled:
     from penstock_net.vswitch.memory.layout import EMPTY, buffer_of, bytes_at, descriptor, length_of, memcpy
     from penstock_net.vswitch.memory.rings import find_queue, is_open, pop, push
     from penstock_net.vswitch.ports.base import complete_copy
+    from penstock_net.vswitch.ports.segment import is_of_datagrams
 
 
 def next_word(view, txq, side, number):
@@ -107,8 +108,10 @@ def admit(worker, port, txq, to, flow, size, now):
 
 
 def copy_frame(worker, port, to, flow, frame, word, size):
-    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER."""
+    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, NO_BUFFER or TOO_LONG."""
     into = view_of(to)
+    if port.prefix > to.prefix and is_of_datagrams(frame - port.prefix):  # its port has come since it was not cut
+        return TOO_LONG
     place = receive_buffer(to)
     if place < 0:
         return NO_BUFFER
