@@ -5,6 +5,7 @@ import hashlib
 import socket
 import struct
 import threading
+from types import SimpleNamespace
 
 import pytest
 from drawn import examples
@@ -18,13 +19,15 @@ from test_lab import FORBIDDEN
 from test_tap_ports import A, B, pair, rows
 from waiting import until
 
-from penstock_net.vswitch.attach.allowance import UNLIMITED, Allowance
+from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.ingress_rates import FlowRates, Seen
 from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.attach.open import open_link
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.dataplane.driver import attach_device
 from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import Clock
 from penstock_net.vswitch.ports.segment import Cutter
@@ -302,6 +305,49 @@ def test_a_tag_stays_in_front_of_each_datagram(kind):
     found = Cutter().segments(tagged, 1600)
     assert [each[22:26] for each in found] == 10 * [struct.pack("!HH", kind, 5)]
     assert [each[10:22] + each[26:] for each in found] == [each[10:] for each in Cutter().segments(frame, 1600)]
+
+
+# ---- What an edge makes of them ----
+
+
+class Counted:
+    """In place of the kernel's counters of an interface: what has entered its ring, and what was read."""
+
+    def __init__(self, frames, further):
+        self.frames, self.each, self.unread = 0, frames, 0
+        self.bytes, self.headers, self.segments = frames * SIZE + 42, further * 42, further + 1
+
+    def passed(self):
+        entered = self.frames + self.unread
+        return entered * (self.bytes + self.headers), entered * self.segments % 2**32
+
+    def outgoing(self):
+        return Outgoing(frames=self.frames, size=self.frames * self.bytes, dropped=0)
+
+
+@pytest.mark.parametrize("datagrams_each", [1, 2, 40])
+@pytest.mark.parametrize("unread", [0, 3000])
+def test_what_stands_in_the_ring_is_known_however_many_datagrams_were_read_before(datagrams_each, unread):
+    """Each beyond the first of a frame adds a header to what has entered, less than a segment of TCP."""
+    rates, further = FlowRates.__new__(FlowRates), datagrams_each - 1
+    rates.htb = Counted(datagrams_each, further)
+    with contextlib.closing(Allowance()) as table:
+        rates.senders = SimpleNamespace(table=table)
+        rates.last = rates.empty = Seen(0.0, (0, 0), Outgoing(0, 0, 0))
+        for _ in range(10):
+            rates.htb.frames += 300_000
+            table.further[:] = rates.htb.frames * further, rates.htb.frames * further * 42
+            rates.htb.unread = unread
+            rates._look_at_ring(True)
+            assert 0.9 * unread <= rates.behind <= unread
+
+
+def test_the_worker_counts_what_the_kernel_adds_for_each_datagram():
+    with Rig() as rig:
+        for count in (1, 2):
+            assert rig.wires["b"].send(datagrams(B, A, CONTENT, SIZE))
+            rig.turn()
+            assert rig.table.further.tolist() == [9 * count, 9 * count * 42]
 
 
 # ---- With the kernel ----

@@ -1,8 +1,9 @@
 from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.flowtable cimport owner_of
 from penstock_net.vswitch.dataplane.parse cimport parse
+from penstock_net.vswitch.dataplane.socket_room cimport FURTHER_BYTES, FURTHER_READ, store_in
 from penstock_net.vswitch.dataplane.station_flows cimport port_to
-from penstock_net.vswitch.ports.segment cimport VNET, Cut, begin_cut, is_of_datagrams, next_length, next_segment
+from penstock_net.vswitch.ports.segment cimport VNET, Cut, begin_cut, is_of_datagrams, next_length, next_segment, shape_of_cut
 from penstock_net.vswitch.ports.base cimport FRAME_BYTES, absent_send, header_of, octet
 
 cdef struct Cutting:        # of a driver: the super-frame that is being cut as it came in
@@ -22,6 +23,7 @@ cdef inline int64_t payload_gone(Driver* driver) noexcept nogil: return leaving_
 
 cdef int64_t next_cut(Driver* driver, char* frame) noexcept nogil
 cdef int64_t cut_if_needed(Worker* worker, Driver* driver, char* frame, int64_t length) noexcept nogil
+cdef bint is_told_truly(Driver* driver, char* frame, int64_t length) noexcept nogil
 cdef int64_t receiver_of(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
 cdef dict cut_row(Driver* driver)
 cdef int64_t begin_datagram(Driver* driver, int64_t number, char* frame, int64_t length) noexcept nogil

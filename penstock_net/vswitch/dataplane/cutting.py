@@ -12,11 +12,12 @@ if not cython.compiled:
     from penstock_net.vswitch.dataplane.driver_state import own_key, rxq_at
     from penstock_net.vswitch.dataplane.flowtable import owner_of
     from penstock_net.vswitch.dataplane.parse import parse
+    from penstock_net.vswitch.dataplane.socket_room import FURTHER_BYTES, FURTHER_READ, store_in
     from penstock_net.vswitch.dataplane.state import port_at, view_of
     from penstock_net.vswitch.dataplane.station_flows import port_to
     from penstock_net.vswitch.memory.layout import memcpy
     from penstock_net.vswitch.ports.base import FRAME_BYTES, absent_send, header_of, octet
-    from penstock_net.vswitch.ports.segment import VNET, begin_cut, is_of_datagrams, next_length, next_segment
+    from penstock_net.vswitch.ports.segment import VNET, begin_cut, is_of_datagrams, next_length, next_segment, shape_of_cut
 
 
 def next_cut(driver, frame):
@@ -39,7 +40,7 @@ def cut_if_needed(worker, driver, frame, length):
         return length
     room = length
     datagrams = is_of_datagrams(frame)
-    if datagrams and not begin_cut(cut_of(driver), frame, length, room):
+    if datagrams and not is_told_truly(driver, frame, length):
         driver.malformed += 1
         return -1
     to = receiver_of(worker, driver, frame, size)
@@ -60,6 +61,18 @@ def cut_if_needed(worker, driver, frame, length):
     return next_cut(driver, frame)
 
 
+def is_told_truly(driver, frame, length):
+    """Whether a frame consists of datagrams as its header says; then the edge is told what the kernel counts for them."""
+    cut = cut_of(driver)
+    if not begin_cut(cut, frame, length, length):
+        return False
+    if driver.limited:
+        further = (cut.total - 1) // cut.most
+        store_in(driver.table, FURTHER_READ, driver.table[FURTHER_READ] + further)
+        store_in(driver.table, FURTHER_BYTES, driver.table[FURTHER_BYTES] + further * shape_of_cut(cut).head)
+    return True
+
+
 def receiver_of(worker, driver, frame, size):
     """The port that a frame of `size` bytes after its header is for; -1: it is not known."""
     key = own_key(driver)
@@ -72,7 +85,7 @@ def receiver_of(worker, driver, frame, size):
 
 
 def cut_row(driver):
-    """Super-frames that were cut where they came in, and what was made by cutting beyond one of each, here and where they went."""
+    """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out."""
     return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out}
 
 

@@ -126,8 +126,8 @@ def put_out(worker, driver, now):
 
 
 def send_out(worker, driver, txq, number, word, now):
-    """A frame to the device, or the next datagram of one of several: its bytes, also if it waits for a socket; 0: the device has no
-    room now."""
+    """A frame to the device, or the next datagram of one of several: its bytes, also if it waits for a socket; 0: the device has
+    no room now."""
     view = own_view(driver)
     header = driver.kernel.header
     whole_frame = bytes_at(view.buffer[1], buffer_of(word) * view.buffer_bytes)
