@@ -200,6 +200,8 @@ def test_what_is_no_frame_of_datagrams_is_not_cut():
         assert cutter.segments(wrong, 1500) is None
     assert cutter.segments(whole[:1] + b"\x85" + whole[2:], 1500) is None, "ECN is of TCP: it was cut as that"
     assert cutter.segments(datagrams("10.0.0.1", "10.0.0.2", bytes(99), 100), 1500) is None, "of less than one"
+    nothing = super_frame("10.0.0.1", "10.0.0.2", b"")
+    assert cutter.segments(nothing, 1500) is None, "it became no segment, and was lost without a count"
     for i in range(10, 52):
         for segment in cutter.segments(whole[:i] + b"\xff" + whole[i + 1 :], 1500) or []:
             assert len(segment) <= 1500

@@ -27,6 +27,7 @@ from penstock_net.vswitch.attach.open import open_link
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.dataplane.driver import attach_device
 from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.linux import htb
 from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import Clock
@@ -222,36 +223,35 @@ def lies(draw, whole):
     return bytes(frame[: draw(st.sampled_from([len(frame), len(frame) - 1, 60, 52]))])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    {
-        "gso_size 0": lambda f: f[:4] + bytes(2) + f[6:],
-        "gso_size above the payload": lambda f: f[:4] + struct.pack("<H", 9 * SIZE + SIZE - 98) + f[6:],
-        "too many": lambda f: f[:4] + struct.pack("<H", 100) + f[6:],
-        "ECN": lambda f: f[:1] + b"\x85" + f[2:],
-        "of TCP": lambda f: f[:33] + b"\x06" + f[34:],
-        "length of IP": lambda f: f[:26] + b"\x01\x00" + f[28:],
-        "length of UDP": lambda f: f[:48] + b"\x01\x00" + f[50:],
-        "header of IP": lambda f: f[:24] + b"\x4f" + f[25:],
-        "a fragment": lambda f: f[:30] + b"\x20\x00" + f[32:],
-        "cut off": lambda f: f[:-1],
-        "no payload": lambda f: f[:52],
-        "no IP": lambda f: f[:22] + b"\x12\x34" + f[24:],
-    }.items(),
-    ids=lambda wrong: wrong[0],
-)
-def test_a_header_that_lies_is_refused_and_counted(wrong):
+LIES = {
+    "gso_size 0": lambda f: f[:4] + bytes(2) + f[6:],
+    "gso_size above the payload": lambda f: f[:4] + struct.pack("<H", 9 * SIZE + SIZE - 98) + f[6:],
+    "too many": lambda f: f[:4] + struct.pack("<H", 100) + f[6:],
+    "ECN": lambda f: f[:1] + b"\x85" + f[2:],
+    "of TCP": lambda f: f[:33] + b"\x06" + f[34:],
+    "length of IP": lambda f: f[:26] + b"\x01\x00" + f[28:],
+    "length of UDP": lambda f: f[:48] + b"\x01\x00" + f[50:],
+    "header of IP": lambda f: f[:24] + b"\x4f" + f[25:],
+    "a fragment": lambda f: f[:30] + b"\x20\x00" + f[32:],
+    "cut off": lambda f: f[:-1],
+    "no payload": lambda f: f[:52],
+    "no IP": lambda f: f[:22] + b"\x12\x34" + f[24:],
+}
+
+
+def test_headers_that_lie_are_refused_and_counted():
     with Rig() as rig:
-        rig.takes(100)
-        assert rig.wires["a"].send(wrong[1](datagrams(A, B, CONTENT, SIZE)))
-        assert rig.wires["a"].send(datagrams(A, B, CONTENT, SIZE))
-        rig.turn()
-        assert rig.came("b") == PARTS
-        found = rig.balanced()
-        assert rig.device("a")["malformed"] == 1 and sum(found["refused"].values()) == 1 and not found["lost"], found
+        rig.takes(1000)
+        for count, (what, wrong) in enumerate(LIES.items(), 1):
+            assert rig.wires["a"].send(wrong(datagrams(A, B, CONTENT, SIZE)))
+            assert rig.wires["a"].send(datagrams(A, B, CONTENT, SIZE))
+            rig.turn(10)
+            assert rig.came("b") == PARTS, what
+            found = rig.balanced()
+            assert rig.device("a")["malformed"] == sum(found["refused"].values()) == count and not found["lost"], what
 
 
-@examples(30)
+@examples(12)
 @given(st.data())
 def test_whatever_a_header_says_nothing_breaks(data):
     with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:
@@ -340,6 +340,12 @@ def test_what_stands_in_the_ring_is_known_however_many_datagrams_were_read_befor
             rates.htb.unread = unread
             rates._look_at_ring(True)
             assert 0.9 * unread <= rates.behind <= unread
+
+
+@pytest.mark.parametrize(("gigabytes", "frames"), [(1, 16_384), (8, 32_768), (64, 100_000)])
+def test_the_ring_of_a_switch_that_is_stopped_does_not_fill_the_memory(monkeypatch, gigabytes, frames):
+    monkeypatch.setattr(htb, "_memory", lambda: gigabytes << 30)
+    assert htb.ring_frames() == frames
 
 
 def test_the_worker_counts_what_the_kernel_adds_for_each_datagram():

@@ -31,7 +31,7 @@ from penstock_net.vswitch.attach.found import Found, find, give_back
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux import netns
-from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, Htb
+from penstock_net.vswitch.linux.htb import Htb, ring_frames
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.linux.set_up import EUI64, NO_ADDRESS, Interface
 from penstock_net.vswitch.ports.base import PortHandle
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
                 on_failure.callback(make_temporary, port.fd)
             if self.kind == "tap":
                 interface = on_failure.enter_context(Interface(self.options["name"]))
-                if before is None and self.queue_frames == QUEUE_FRAMES:
+                if before is None and self.queue_frames != FRAMES_WITHOUT_EDGE:
                     Htb(interface.name, interface=interface).prepare()
                 self._set_up(interface, addresses)
             on_failure.pop_all()
@@ -441,7 +441,7 @@ def open_device(table: Mapping[str, Any], addresses: list[str], where: str = "po
 def plan_of(table: Mapping[str, Any]) -> Plan:
     """How the device of a table that `validate_device` has returned is opened."""
     options = {key: value for key, value in table.items() if key not in (*VLAN_KEYS, *STATION_KEYS, "secret", "queues", "edge")}
-    kind, queue_frames = options.pop("kind"), QUEUE_FRAMES if table.get("edge", True) else FRAMES_WITHOUT_EDGE
+    kind, queue_frames = options.pop("kind"), ring_frames() if table.get("edge", True) else FRAMES_WITHOUT_EDGE
     place, broadcast = options.pop("netns", None), options.pop("broadcast", False)
     prefix, routes = options.pop("prefix", 24), options.pop("routes", [])
     mtu = options.pop("mtu", 0) if kind == "tap" else 0

@@ -14,7 +14,7 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import whole
 from penstock_net.units import parse_size
 from penstock_net.vswitch.attach.senders import Sender, Senders
-from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, REST, UNLIMITED, FiveTuple, Htb
+from penstock_net.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.linux.set_up import Interface
@@ -90,7 +90,7 @@ class FlowRates:
         over: str | int = "128KB",
         classes: int = 256,
         rest: int = 10,
-        queue_frames: int = QUEUE_FRAMES,
+        queue_frames: int | None = None,
         interface: Interface | None = None,
     ) -> None:
         self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))

@@ -142,7 +142,7 @@ def begin_cut(cut, frame, length, room):
     cut.most = min(room - VNET - shape.head, header.gso_size if header.gso_size else room)
     cut.at = 0
     cut.total = shape.size - shape.head
-    return cut.most > 0
+    return cut.most > 0 and cut.total > 0
 
 
 def next_segment(cut, frame, to):
