@@ -129,6 +129,21 @@ def test_a_socket_gets_as_many_datagrams_as_it_takes_and_the_rest_waits():
         assert not rig.device("b")["sent_direct"]
 
 
+def test_one_does_not_take_the_direct_path():
+    """It is free: frames of the flow have taken it."""
+    with Rig() as rig:
+        rig.takes(100)
+        (single,) = Cutter().segments(datagrams(A, B, b"single", 6), 1500)
+        for _ in range(2):
+            assert rig.wires["a"].send(single)
+            rig.turn()
+        direct = rig.device("b")["sent_direct"]
+        assert direct and rig.came("b") == 2 * [b"single"]
+        assert rig.wires["a"].send(datagrams(A, B, CONTENT, SIZE))
+        rig.turn()
+        assert rig.came("b") == PARTS and rig.device("b")["sent_direct"] == direct
+
+
 def test_another_flow_is_sent_between_the_datagrams_of_one_that_waits():
     with Rig() as rig:
         rig.takes(3)
