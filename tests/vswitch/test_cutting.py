@@ -1,4 +1,4 @@
-"""Super-frames and ports that take none: they are cut where they come in."""
+"""Super-frames that are cut: for ports that take none where they come in, datagrams where they go out."""
 
 import hashlib
 import ipaddress
@@ -7,6 +7,7 @@ import struct
 
 import pytest
 from daemons import running
+from proven import accounted
 from test_lab import FORBIDDEN
 from test_tap_ports import B, pair, path_of, rows
 from waiting import until
@@ -20,6 +21,7 @@ from penstock_net.vswitch.dataplane.switch import Switch
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import Clock
 from penstock_net.vswitch.ports.segment import Cutter
+from penstock_net.vswitch.support.balance import balance
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 MAC = b"\x02\0\0\1\0\0"
@@ -155,7 +157,7 @@ def payload_in(frame):
 @pytest.mark.parametrize("headers", [True, False])
 @pytest.mark.parametrize("addresses", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
 def test_frames_of_several_datagrams_are_cut_for_everybody(addresses, headers):
-    """One came whole to ports that take no super-frames, and to others as if a socket had room for one more datagram."""
+    """Where they go out, or where they come in if their receiver takes no super-frames."""
     clock, switch = Clock(ns=10**9), Switch()
     ends = [open_link(rate="8Tbps", delay=0, clock=clock, headers=each) for each in (True, headers)]
     for i, (_, port) in enumerate(ends):
@@ -171,7 +173,10 @@ def test_frames_of_several_datagrams_are_cut_for_everybody(addresses, headers):
     row = switch.ports()[0]
     assert [len(payload_in(frame)) for frame in found] == [1400] * 28 + [801]
     assert b"".join(map(payload_in, found)) == content
-    assert not row["drops"] and row["received_frames"] == 29 and row["device"]["cut_frames"] == 1
+    further = row["device"]["further_in"], switch.ports()[1]["device"]["further_out"]
+    assert not row["drops"] and row["device"]["cut_frames"] == 1 - headers
+    assert (row["received_frames"], further) == ((1, (0, 28)) if headers else (29, (28, 0)))
+    accounted(balance(switch))
     switch.close()
     for each in (*ends[0], *ends[1]):
         each.close()
@@ -194,6 +199,9 @@ def test_what_is_no_frame_of_datagrams_is_not_cut():
     for wrong in (whole[:-1], whole + b"x", whole[:4] + bytes(2) + whole[6:], whole[:33] + b"\x06" + whole[34:]):
         assert cutter.segments(wrong, 1500) is None
     assert cutter.segments(whole[:1] + b"\x85" + whole[2:], 1500) is None, "ECN is of TCP: it was cut as that"
+    assert cutter.segments(datagrams("10.0.0.1", "10.0.0.2", bytes(99), 100), 1500) is None, "of less than one"
+    nothing = super_frame("10.0.0.1", "10.0.0.2", b"")
+    assert cutter.segments(nothing, 1500) is None, "it became no segment, and was lost without a count"
     for i in range(10, 52):
         for segment in cutter.segments(whole[:i] + b"\xff" + whole[i + 1 :], 1500) or []:
             assert len(segment) <= 1500

@@ -16,6 +16,7 @@ from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import kept_ports
 from penstock_net.vswitch.linux import netns
+from penstock_net.vswitch.linux.htb import ring_frames
 
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 
@@ -57,7 +58,7 @@ def test_an_interface_that_was_there_before_is_given_back_as_it_was(tmp_path, up
         ask(daemon, port_add=[tap("b", B, path_of(space), **KEYS)])
         assert described(space) == (
             1300,
-            100_000,
+            ring_frames(),
             True,
             [B, "10.80.0.1"],
             ["10.76.0.0/24", "10.80.0.0/24", "10.81.0.0/16", "10.82.0.0/16"],
@@ -77,7 +78,7 @@ def test_the_ring_keeps_its_length_when_the_interface_was_down(tmp_path):
         becomes(daemon, "b", "down")
         space.run("ip", "link", "set", "sw0", "up")
         until(lambda: "10.82.0.0/16" in described(space)[4], "it is set up again")
-        assert described(space)[1] == 100_000
+        assert described(space)[1] == ring_frames()
 
 
 def test_a_default_route_is_taken_away_again(tmp_path):

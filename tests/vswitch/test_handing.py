@@ -43,7 +43,7 @@ def packed(switch):
         os.close(fd)
 
 
-def handed_over(switch, devices=()):
+def handed_over(switch, devices=(), addresses=ADDRESSES):
     """Another switch with the same regions and the same state; the first one must do nothing more."""
     found, arrays = packed(switch)
     new = Switch(**{**switch.settings, **{key: f"{switch.settings[key]}ns" for key in ("spin", "idle")}})
@@ -52,9 +52,9 @@ def handed_over(switch, devices=()):
         if number in switch.drivers:
             device = devices[name]
             prepare_device(new, name, device, switch.drivers[number].region.fd)
-            install_device(new, name, device, [ADDRESSES[name]], number=number)
+            install_device(new, name, device, [addresses[name]], number=number)
         else:
-            new.attach(name, Region.attach(region.fd, region.shape), [ADDRESSES[name]], number=number)
+            new.attach(name, Region.attach(region.fd, region.shape), [addresses[name]], number=number)
     carried.unpack(new, found, arrays, sizes())
     return new
 

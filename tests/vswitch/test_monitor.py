@@ -141,7 +141,7 @@ def test_every_frame_of_a_switch_is_accounted_for():
 DEVICE = {
     **dict.fromkeys(("malformed", "not_carried", "wrong_vlan", "wrong_vlan_out", "answered"), 0),
     **dict.fromkeys(("station_spoofed", "same_port", "to_unknown"), 0),
-    **dict.fromkeys(("flooded", "errors_out", "waiting_out", "copies_waiting_out", "too_long", "cut_frames"), 0),
+    **dict.fromkeys(("flooded", "errors_out", "waiting_out", "copies_waiting_out", "too_long", "further_in", "further_out"), 0),
     **{"kind": "tap", "frames_in": 7, "taken_in": 5, "of_the_link": 2, "taken_out": 5, "frames_out": 3},
     **{"evicted_out": 1, "queued_when_gone": 0, "device_gone": 1},
 }
@@ -159,6 +159,8 @@ ROW = {"port": "a", "received_frames": 4, "sent_frames": 6, "drops": {"no_route"
         ("wrong_vlan", "a: as they came in"),
         ("wrong_vlan_out", "as they went out"),
         ("received_frames", "between ports"),
+        ("further_in", "a: as they came in"),
+        ("further_out", "as they went out"),
     ],
 )
 def test_a_frame_that_vanishes_is_found(key, place):

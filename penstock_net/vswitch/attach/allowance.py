@@ -42,6 +42,7 @@ class Allowance:
         self.pressed, self.busy_since, self.looked = (
             self.words[LAYOUT[name] :][:1] for name in ("PRESSED", "BUSY_SINCE", "LOOKED")
         )
+        self.further = self.words[LAYOUT["FURTHER_READ"] :][:2]
         self.several = self.words[LAYOUT["SEVERAL"] :][:PORTS]
         if fd is None:
             self.free()

@@ -32,7 +32,7 @@ from penstock_net.vswitch.attach.ingress_rates import limits_of
 from penstock_net.vswitch.attach.open import kinds as port_kinds
 from penstock_net.vswitch.attach.open import open_port
 from penstock_net.vswitch.linux import netns
-from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, Htb
+from penstock_net.vswitch.linux.htb import Htb, ring_frames
 from penstock_net.vswitch.linux.losses import dropped_at
 from penstock_net.vswitch.linux.set_up import EUI64, NO_ADDRESS, Interface
 from penstock_net.vswitch.ports.base import PortHandle
@@ -43,7 +43,7 @@ QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
 BUFFERS = {False: 8192, True: 16384}  # of a port, each way; True: to another switch, which may send two windows before it pauses
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 FRAMES_WITHOUT_EDGE = 10_000  # of a TAP's ring
-SEGMENTS_BYTES = 60_000  # what fits one UDP datagram with all headers
+SEGMENTS_BYTES = 65_536  # of a super-frame, which is shorter: one of TCP still fits a datagram with all headers
 UNRESOLVED_BYTES = 64 << 20  # of the kernel's memory, for an address that is being resolved: some 300 sockets
 LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_net_hdr, Ethernet, a VLAN tag
 LEAST_MTU, LEAST_MTU_IPV6, MOST_MTU = 68, 1280, 65_535 - 14  # of a TAP, as the kernel takes it
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
                 on_failure.callback(make_temporary, port.fd)
             if self.kind == "tap":
                 interface = on_failure.enter_context(Interface(self.options["name"]))
-                if before is None and self.queue_frames == QUEUE_FRAMES:
+                if before is None and self.queue_frames != FRAMES_WITHOUT_EDGE:
                     Htb(interface.name, interface=interface).prepare()
                 self._set_up(interface, addresses)
             on_failure.pop_all()
@@ -438,7 +438,7 @@ def open_device(table: Mapping[str, Any], addresses: list[str], where: str = "po
 def plan_of(table: Mapping[str, Any]) -> Plan:
     """How the device of a table that `validate_device` has returned is opened."""
     options = {key: value for key, value in table.items() if key not in (*VLAN_KEYS, *STATION_KEYS, "secret", "queues", "edge")}
-    kind, queue_frames = options.pop("kind"), QUEUE_FRAMES if table.get("edge", True) else FRAMES_WITHOUT_EDGE
+    kind, queue_frames = options.pop("kind"), ring_frames() if table.get("edge", True) else FRAMES_WITHOUT_EDGE
     place, broadcast = options.pop("netns", None), options.pop("broadcast", False)
     prefix, routes = options.pop("prefix", 24), options.pop("routes", [])
     mtu = options.pop("mtu", 0) if kind == "tap" else 0

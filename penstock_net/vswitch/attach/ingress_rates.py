@@ -14,7 +14,7 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import whole
 from penstock_net.units import parse_size
 from penstock_net.vswitch.attach.senders import Sender, Senders
-from penstock_net.vswitch.linux.htb import QUEUE_FRAMES, REST, UNLIMITED, FiveTuple, Htb
+from penstock_net.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.linux.netns import NetNs
 from penstock_net.vswitch.linux.set_up import Interface
@@ -25,8 +25,8 @@ HELD_BYTES = 32_768  # of a flow in front of the switch, half of what the worker
 NEAR_BYTES = 16_384  # at which the worker will raise it again: until then the flow is looked at
 LEAST_RATE = 64_000  # bytes per second; a frame of 64 KB keeps its class busy for 1 s
 STOPPED_S = 0.1  # a receiver that has taken nothing for so long has stopped
-FRAME = 1500  # bytes, of one that passes to it in an eighth of the time since then
-STOPPED_RATE = FRAME // 60  # bytes per second, at last: HTB makes a class wait for at most a minute
+FRAME = 1500  # bytes, or more if its frames are longer, of one that passes to it in an eighth of the time since then
+LONGEST_WAIT_S = 60  # for which HTB makes a class wait: such a frame passes in it, at last
 RING_FRAMES = 1000  # not read of the ring, at which all senders wait: it comes in, and a flow may hold some 3500 in the switch
 HEADERS = 90  # bytes of a TCP segment that are not its content, at most
 DRAIN_S = 1.1
@@ -47,6 +47,7 @@ class Seen(NamedTuple):
     at: float
     passed: tuple[int, int]
     read: Outgoing
+    further: tuple[int, int] = (0, 0)  # of those read, datagrams in frames of several, beyond one of each, and their headers
 
 
 @dataclass
@@ -89,7 +90,7 @@ class FlowRates:
         over: str | int = "128KB",
         classes: int = 256,
         rest: int = 10,
-        queue_frames: int = QUEUE_FRAMES,
+        queue_frames: int | None = None,
         interface: Interface | None = None,
     ) -> None:
         self.limit(goal, over)
@@ -263,14 +264,16 @@ class FlowRates:
         now, taken = time.monotonic(), row["bytes"] - row["waiting_bytes"]
         if taken != held.taken:
             held.taken, held.taken_at = taken, now
-        spare = SPARE_FRAMES * 2 / (1 + max(1, len(self.held))) * (row["bytes"] / row["frames"] if row["frames"] else FRAME)
+        frame = row["bytes"] / row["frames"] if row["frames"] else FRAME
+        spare = SPARE_FRAMES * 2 / (1 + max(1, len(self.held))) * frame
         mean = held.mean_rate(now, taken)
         served = min(row["rate_bytes_per_s"] or max(FIRST_RATE, mean if mean < INFINITE else 0), mean + spare)
         goals = _waiting(row) / self.goal
         rate = max(LEAST_RATE, min(UNLIMITED, int(served * (1.5 - 0.5 * goals if goals < 1 else max(1 / goals, 1 / 16)))))
         stopped = now - held.taken_at
         if goals > 1 and stopped > STOPPED_S:
-            rate = max(STOPPED_RATE, min(rate, int(8 * FRAME / stopped)))
+            longest = max(FRAME, frame)  # of several datagrams
+            rate = max(int(longest / LONGEST_WAIT_S), min(rate, int(8 * longest / stopped)))
         return rate
 
     def _limit_rest(self, standing: bool) -> None:
@@ -287,17 +290,23 @@ class FlowRates:
     def _look_at_ring(self, standing: bool) -> float:
         """Rate (bytes/s) at which the switch has read since the last step.
 
-        `behind` is the backlog of the ring: what has entered since it was last empty, less what was read.  A long TCP frame
-        enters as several segments, each with a header.
+        `behind` is the backlog of the ring: what has entered since it was last empty, less what was read.  A long frame enters
+        as several segments or datagrams, each with a header; of the datagrams that were read the worker has counted these.
         """
-        before, now = self.last, Seen(time.monotonic(), self.htb.passed(), self.htb.outgoing())
+        before, now = self.last, Seen(time.monotonic(), self.htb.passed(), self.htb.outgoing(), self._further())
         self.last = now
         if not standing:
             self.empty = now
         size, frames = now.read.size - self.empty.read.size, now.read.frames - self.empty.read.frames
         passed, segments = (now.passed[i] - self.empty.passed[i] for i in range(2))
-        self.behind = not_read(passed - size, segments % 2**32 - frames, size // max(1, frames))  # the kernel counts in 32 bits
+        datagrams, headers = (now.further[i] - self.empty.further[i] for i in range(2))
+        entered = segments % 2**32 - datagrams  # the kernel counts in 32 bits
+        self.behind = not_read(passed - headers - size, entered - frames, size // max(1, frames))
         return (now.read.size - before.read.size) / max(now.at - before.at, 1e-6)
+
+    def _further(self) -> tuple[int, int]:
+        count, size = self.senders.table.further if self.senders else (0, 0)
+        return int(count), int(size)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per class: the flow, its rate, its backlog."""
@@ -318,9 +327,9 @@ def limits_of(settings: Mapping[str, Any]) -> dict[str, int]:
     return {"goal": max(1, settings["th_goal"] // 2), "over": settings["th_over"]}
 
 
-def _seen(at: float, passed: Iterable[int], read: Iterable[int]) -> Seen:
-    size, segments = passed
-    return Seen(at, (size, segments), Outgoing(*read))
+def _seen(at: float, passed: Iterable[int], read: Iterable[int], further: Iterable[int] = (0, 0)) -> Seen:
+    (size, segments), (count, headers) = passed, further
+    return Seen(at, (size, segments), Outgoing(*read), (count, headers))
 
 
 def not_read(size: int, segments: int, mean: int) -> int:

@@ -50,7 +50,7 @@ class Plug:
             answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
-            queue_frames = devices.QUEUE_FRAMES if guard else devices.FRAMES_WITHOUT_EDGE
+            queue_frames = devices.ring_frames() if guard else devices.FRAMES_WITHOUT_EDGE
             with Interface(tap) as interface:
                 devices.set_up(interface, self.addresses if prefix else [], prefix, queue_frames)
             self.device.count_losses()

@@ -12,12 +12,12 @@ import cython
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import open_absent
-from penstock_net.vswitch.ports.mmsg import give_up_waiting, waiting_frames
+from penstock_net.vswitch.ports.waiting import give_up_waiting, waiting_frames
 from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.broadcast import new_frame
-    from penstock_net.vswitch.dataplane.cutting import new_cutting
+    from penstock_net.vswitch.dataplane.cutting import cut_row, new_cutting
     from penstock_net.vswitch.dataplane.direct import send_direct
     from penstock_net.vswitch.dataplane.driver import (
         add_driver,
@@ -560,7 +560,7 @@ class PortDriver:
             "malformed": driver.malformed,
             "answered": driver.answered,
             "multicast": driver.multicast,
-            "cut_frames": driver.cut_frames,
+            **cut_row(driver),
             "not_carried": driver.not_carried,
             "wrong_vlan": driver.wrong_vlan_in,
             "wrong_vlan_out": driver.wrong_vlan_out,

@@ -28,6 +28,7 @@ cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause 
     int32_t named           # whether its flow is known by its key
     int64_t stuck_at        # since when its first frame waits for a socket, or for the end of a peer's pause; 0: it does not
     int64_t pause_number, pause_session     # of the last pause frame
+    int64_t gone            # bytes of the first frame's payload that have gone out as datagrams, see cutting.py
 
 cdef struct Learned:        # the Ethernet address that an address was last seen with
     uint64_t high, low, mac
@@ -92,6 +93,7 @@ cdef struct Driver:
     void* cutting           # a super-frame for a port that takes none, see cutting.py
     int32_t cuts            # whether there is one
     int64_t cut_frames
+    int64_t further_in, further_out     # frames made by cutting, beyond one for each that was cut
     int32_t broadcasts      # whether broadcasts and multicasts pass, see broadcast.py
     int64_t flood_at        # ns: when the next of them is due at the rate that is allowed
     char* flood_frame       # one of them, as another port takes it

@@ -1,4 +1,5 @@
 from penstock_net.vswitch.dataplane.driver_state cimport *
+from penstock_net.vswitch.dataplane.cutting cimport begin_datagram, is_last_datagram, make_datagram, payload_gone
 from penstock_net.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_buffer, is_open, pop, slot_of
 from penstock_net.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, remove_name
 from penstock_net.vswitch.dataplane.flowtable cimport may_open
@@ -13,6 +14,7 @@ from penstock_net.vswitch.dataplane.schedule cimport activate, hasten, pause_txq
 from penstock_net.vswitch.dataplane.socket_room cimport HELD, LOOKED, WAKES, add_cost, load_in, may_cost, note_peer, store_in, swapped
 from penstock_net.vswitch.dataplane.steps cimport next_word
 from penstock_net.vswitch.ports.base cimport port_flush, port_send
+from penstock_net.vswitch.ports.segment cimport is_of_datagrams
 
 cdef enum:
     VISITS_AT_ONCE = 64     # receive queues looked at in a turn
@@ -24,7 +26,7 @@ cdef enum:
 cdef int64_t poll_doorbells(Driver* driver) noexcept nogil
 cdef int64_t has_doorbell(Worker* worker, void* own, int64_t now) noexcept nogil
 cdef int64_t put_out(Worker* worker, Driver* driver, int64_t now) noexcept nogil
-cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
+cdef int64_t send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
 cdef bint is_held_back(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef void hold(Worker* worker, Driver* driver, TxQueue* txq, int64_t looks, int64_t now) noexcept nogil
 cdef void try_held(Worker* worker, Driver* driver, int64_t now) noexcept nogil
@@ -34,3 +36,4 @@ cdef bint is_crowded(Worker* worker, SwitchPort* port) noexcept nogil
 cdef bint flush_device(Driver* driver) noexcept nogil
 cdef bint fits_socket(Driver* driver, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef void count_out(Driver* driver, int64_t number, int64_t length) noexcept nogil
+cdef void count_bytes_out(Driver* driver, int64_t number, int64_t length) noexcept nogil

@@ -7,6 +7,7 @@ a while and the port runs out of queues or buffers, it gives up what it holds.
 import cython
 
 if not cython.compiled:
+    from penstock_net.vswitch.dataplane.cutting import begin_datagram, is_last_datagram, make_datagram, payload_gone
     from penstock_net.vswitch.dataplane.driver_state import (
         clear_rxq,
         driver_of,
@@ -46,6 +47,7 @@ if not cython.compiled:
     from penstock_net.vswitch.memory.layout import CLOSED, buffer_of, bytes_at, length_of, load64, queue_of, store64, word_at
     from penstock_net.vswitch.memory.rings import answer_bell, give_buffer, is_open
     from penstock_net.vswitch.ports.base import port_flush, port_send
+    from penstock_net.vswitch.ports.segment import is_of_datagrams
 
 
 def poll_doorbells(driver):
@@ -109,11 +111,12 @@ def put_out(worker, driver, now):
                     activate(side, number)
             continue
         txq.held = word
-        if not send_out(worker, driver, txq, number, word, now):
+        length = send_out(worker, driver, txq, number, word, now)
+        if length == 0:
             break
         done += 1
-        sent_bytes += length_of(word)
-        txq.deficit -= length_of(word)
+        sent_bytes += length
+        txq.deficit -= length
         if txq.deficit <= 0:
             txq.deficit = TURN_BYTES
             take_head(side, 0)
@@ -123,53 +126,72 @@ def put_out(worker, driver, now):
 
 
 def send_out(worker, driver, txq, number, word, now):
-    """A frame to the device; False: it, or the socket behind it, has no room now."""
+    """A frame to the device, or the next datagram of one of several: its bytes, also if it waits for a socket; 0: the device has
+    no room now."""
     view = own_view(driver)
     header = driver.kernel.header
     whole_frame = bytes_at(view.buffer[1], buffer_of(word) * view.buffer_bytes)
     frame = whole_frame + header
     length = length_of(word)
     rxq = rxq_at(driver, number)
+    part = begin_datagram(driver, number, whole_frame, length) if header and is_of_datagrams(whole_frame) else 0
+    size = part if part else length
     if not rxq.named:
         key = own_key(driver)
         if parse(frame, length - header, 0, key) and find_name(worker, outgoing_of(driver), key) < 0:
             add_name(worker, outgoing_of(driver), number, key)
             rxq.named = 1
-    if is_held_back(worker, driver, txq, number, length, now):
+    if is_held_back(worker, driver, txq, number, size, now):
         if not is_evicted(worker, driver, rxq, now):
-            return True
+            return size
         txq.until = 0
         driver.evicted_out += 1
+        part = 0
     else:
         if driver.rewrites:
             put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
         if driver.only_queued:
             if driver.learns:
                 address_frame(worker, driver, frame, length - header)
-            taken = send_queued(driver, whole_frame, length, now)
+        if part:
+            whole_frame = make_datagram(driver, whole_frame)
+        if driver.only_queued:
+            taken = send_queued(driver, whole_frame, size, now)
         else:
-            taken = 1 if port_send(driver.kernel, whole_frame, length) else 0
+            taken = 1 if port_send(driver.kernel, whole_frame, size) else 0
         if taken <= 0:
             if taken == 0:  # the device has no room; else the peer of an overlay does not permit more
                 driver.try_at = now + NO_ROOM_NS
                 driver.next_due = min(driver.next_due, driver.try_at)
-            return False
+            return 0
         if rxq.rate >= 1:
-            rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * length / rxq.rate)
+            rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * size / rxq.rate)
         rxq.stuck_at = 0
+    if part and not is_last_datagram(driver):
+        driver.further_out += 1
+        size = payload_gone(driver) - rxq.gone
+        rxq.gone += size
+        count_bytes_out(driver, number, size)
+        return part
     txq.held = 0
     give_buffer(view, 1, buffer_of(word))
-    count_out(driver, number, length)
-    return True
+    count_out(driver, number, length - rxq.gone)
+    rxq.gone = 0
+    return size
 
 
 def count_out(driver, number, length):
-    """Tell the switch that a frame was taken out of a receive queue."""
+    """Tell the switch that a frame was taken out of a receive queue: of its bytes, those that it does not know of."""
+    count_bytes_out(driver, number, length)
+    store64(returned_at(driver, number), load64(returned_at(driver, number)) + 1)
+    store64(returned_at(driver, driver.queues), load64(returned_at(driver, driver.queues)) + 1)
+
+
+def count_bytes_out(driver, number, length):
+    """Tell the switch that so many bytes were taken out of a receive queue."""
     view = own_view(driver)
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
     store64(view.total[1], load64(view.total[1]) + length)
-    store64(returned_at(driver, number), load64(returned_at(driver, number)) + 1)
-    store64(returned_at(driver, driver.queues), load64(returned_at(driver, driver.queues)) + 1)
 
 
 def is_held_back(worker, driver, txq, number, length, now):

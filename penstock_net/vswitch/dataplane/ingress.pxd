@@ -40,6 +40,7 @@ cdef inline void note_sender(Worker* worker, Driver* driver, Key* key, char* fra
 
 cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef int64_t receive_inspected(Worker* worker, Driver* driver, char* frame, int64_t room, int64_t now) noexcept nogil
+cdef int64_t not_for_stations(Worker* worker, Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
 cdef void pass_of_the_link(Worker* worker, Driver* driver, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef void find_room(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint take_spare(Worker* worker, Driver* driver) noexcept nogil

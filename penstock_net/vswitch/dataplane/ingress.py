@@ -93,8 +93,9 @@ def take_in(worker, driver, now):
             if driver.inspected:
                 length = receive_inspected(worker, driver, frame, view.buffer_bytes, now)
             else:
-                length = port_receive(driver.kernel, frame, view.buffer_bytes)
-            length = cut_if_needed(worker, driver, frame, length)
+                length = cut_if_needed(worker, driver, frame, port_receive(driver.kernel, frame, view.buffer_bytes))
+        elif driver.in_domain:
+            length = not_for_stations(worker, driver, frame, length, now)
         if length == 0:
             driver.busy_since = 0
             if i == 0 and not driver.kernel.empty:
@@ -119,7 +120,14 @@ def receive_inspected(worker, driver, frame, room, now):
         return -1
     if driver.vlans and length > 0:
         length = not_of_the_link(worker, driver, frame, length, now)
-    if driver.in_domain and length >= header + 14 and not is_of_the_link(frame + header):
+    length = cut_if_needed(worker, driver, frame, length)
+    return not_for_stations(worker, driver, frame, length, now) if driver.in_domain else length
+
+
+def not_for_stations(worker, driver, frame, length, now):
+    """The bytes of a frame, or -1: it was for a station that nobody has heard of, or behind the same port."""
+    header = driver.kernel.header
+    if length >= header + 14 and not is_of_the_link(frame + header):
         if not is_left(worker, driver, frame + header, length - header, now):
             return -1
     return length

@@ -28,6 +28,8 @@ cdef enum:                  # of the table: a column of 64-bit words by UDP port
     LOOKED                  # looks so far; written when what they allow is
     HELD                    # whether frames wait for room in a socket; written by the worker
     WAKES                   # whether a look that finds room for such frames wakes the worker; written by the edge
+    FURTHER_READ            # datagrams that were read in frames of several, beyond one of each; written by the worker
+    FURTHER_BYTES           # and their headers
     REPORTS = 196672        # the last ports reported
     PEERS = 197120          # the last peer of a UDP port: half of a hash, and the second when it was seen; written by the worker
     SEVERAL = 262656        # the second when it was last seen to have several, or to keep datagrams unread; 0: never

@@ -34,6 +34,7 @@ if not cython.compiled:
     from penstock_net.vswitch.memory.layout import EMPTY, buffer_of, bytes_at, descriptor, length_of, memcpy
     from penstock_net.vswitch.memory.rings import find_queue, is_open, pop, push
     from penstock_net.vswitch.ports.base import complete_copy
+    from penstock_net.vswitch.ports.segment import is_of_datagrams
 
 
 def next_word(view, txq, side, number):
@@ -107,7 +108,7 @@ def admit(worker, port, txq, to, flow, size, now):
 
 
 def copy_frame(worker, port, to, flow, frame, word, size):
-    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER."""
+    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, NO_BUFFER or TOO_LONG."""
     into = view_of(to)
     place = receive_buffer(to)
     if place < 0:
@@ -115,7 +116,10 @@ def copy_frame(worker, port, to, flow, frame, word, size):
     length = length_of(word) - port.prefix
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
     if port.prefix or to.prefix:
-        copy_with_prefix(worker, port, to, frame, to_frame, length)
+        if not copy_with_prefix(worker, port, to, frame, to_frame, length):
+            to.taken[to.taken_count] = place
+            to.taken_count += 1
+            return TOO_LONG
     else:
         copy_from_header(worker, frame, to_frame, length)
     if push(into, flow_end(flow), descriptor(place, size)):
@@ -128,7 +132,8 @@ def copy_frame(worker, port, to, flow, frame, word, size):
 def copy_with_prefix(worker, port, to, frame, to_frame, length):
     """Copy a frame of `length` bytes between ports of which at least one uses virtio_net_hdr.
 
-    The header is copied, or zeroed; without one, a partial checksum is completed.
+    The header is copied, or zeroed; without one, a partial checksum is completed.  False: the frame is of several datagrams, and
+    the port without headers has come since it was not cut.
     """
     if to.prefix:
         if port.prefix:
@@ -138,7 +143,10 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         to_frame += to.prefix
     copy_from_header(worker, frame, to_frame, length)
     if port.prefix > to.prefix:
+        if is_of_datagrams(frame - port.prefix):
+            return False
         complete_copy(frame - port.prefix, to_frame, length)
+    return True
 
 
 def copy_from_header(worker, frame, to_frame, length):

@@ -34,7 +34,11 @@ IPV4, IPV6 = 0x0800, 0x86DD
 UNLIMITED = 12_500_000_000  # bytes per second: more than any interface takes
 REST = 1  # the class of all packets that no filter takes
 GLOBAL = (3, 10, REST)  # of the qdisc: version, divisor of quanta, the class REST
-QUEUE_FRAMES = 100_000  # of the interface whose classes they are
+QUEUE_FRAMES = 100_000  # of the ring of the interface whose classes they are, at most
+LEAST_QUEUE_FRAMES, SUPER_FRAME_MEMORY = (
+    16_384,
+    65_536,
+)  # of them at least; bytes that one of several datagrams takes in the kernel
 FRAME_MEMORY = 2304  # bytes that a frame of 1500 B takes in the kernel
 
 
@@ -76,8 +80,16 @@ def _statistics(content: bytes, wanted: int) -> bytes | None:
 
 def frames_of_many_sockets() -> int:
     """Queue limit of a class, in frames, for thousands of sockets, bounded to an eighth of the memory."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(100_000, min(1_000_000, memory // 8 // FRAME_MEMORY))
+    return max(100_000, min(1_000_000, _memory() // 8 // FRAME_MEMORY))
+
+
+def ring_frames() -> int:
+    """Frames of an interface's ring: those of several datagrams fill a quarter of the memory at most while nobody reads them."""
+    return max(LEAST_QUEUE_FRAMES, min(QUEUE_FRAMES, _memory() // 4 // SUPER_FRAME_MEMORY))
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 class Htb:
@@ -90,11 +102,11 @@ class Htb:
         self,
         device: str,
         namespace: NetNs | None = None,
-        queue_frames: int = QUEUE_FRAMES,
+        queue_frames: int | None = None,
         interface: Interface | None = None,
     ) -> None:
         """interface: of this device, which stays open for as long; None: it is found, and asked by a socket of its own."""
-        self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
+        self.device, self.queue_frames, self.lost_before = device, queue_frames or ring_frames(), 0
         self.stays = False  # whether its queueing discipline stays: it ends with its interface
         self.replaced = False  # whether that of the interface is another program's by now
         self.interface = interface

@@ -61,6 +61,11 @@ cdef inline int64_t sequence(int64_t number) noexcept nogil: return <int64_t><ui
 cdef inline void set_byte(char* p, int64_t i, int64_t value) noexcept nogil: p[i] = <char>value
 cdef inline void clear_header(char* frame) noexcept nogil: memset(frame, 0, VNET)
 cdef inline Shape* shape_of_cut(Cut* cut) noexcept nogil: return &cut.shape
+# Bytes of the next segment as a frame; there is one.
+cdef inline int64_t next_length(Cut* cut) noexcept nogil:
+    return VNET + cut.shape.head + min(cut.most, cut.total - cut.at)
+# Whether a frame is of several UDP datagrams, as it says.
+cdef inline bint is_of_datagrams(char* frame) noexcept nogil: return header_of(frame).gso_type & ~GSO_ECN == GSO_UDP_L4
 cdef inline Shape* shape_of_joint(Joint* joint) noexcept nogil: return &joint.shape
 cdef inline bint same(char* a, char* b, int64_t first, int64_t end) noexcept nogil: return memcmp(a + first, b + first, end - first) == 0
 # A TCP segment that is no super-frame, and whose check sum is left to the network card.
@@ -91,6 +96,7 @@ cdef inline bint follows(Joint* joint, char* to, char* frame, int64_t size) noex
     return same_ip(to, segment, shape, size) and same_tcp(to, segment, shape)
 
 cdef bint find_transport(char* frame, int64_t size, Shape* shape, int64_t protocol) noexcept nogil
+cdef int64_t after_options(char* frame, int64_t size, int64_t at, int64_t kind, int64_t protocol) noexcept nogil
 cdef bint find_tcp(char* frame, int64_t size, Shape* shape) noexcept nogil
 cdef bint find_udp(char* frame, int64_t size, Shape* shape) noexcept nogil
 cdef void set_lengths(char* frame, Shape* shape, int64_t size, int64_t protocol, int64_t sum_at) noexcept nogil

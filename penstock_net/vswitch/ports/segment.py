@@ -44,26 +44,43 @@ def find_transport(frame, size, shape, protocol):
     """Where the headers of a frame of this protocol (from its Ethernet header on) begin; False: it is none, or not whole."""
     at = 14
     kind = short_at(frame, 12)
-    if kind == 0x8100 and size >= 18:
+    if (kind == 0x8100 or kind == 0x88A8) and size >= 18:
         kind = short_at(frame, 16)
         at = 18
     shape.ip = at
     shape.size = size
     if kind == 0x0800:
-        if size < at + 20 or octet(frame, at) != 0x45 or octet(frame, at + 9) != protocol or short_at(frame, at + 6) & 0x3FFF:
+        if size < at + 20 or octet(frame, at) >> 4 != 4 or octet(frame, at + 9) != protocol or short_at(frame, at + 6) & 0x3FFF:
             return False
         shape.version = 4
-        shape.tcp = at + 20
+        shape.tcp = at + 4 * (octet(frame, at) & 15)
         end = at + short_at(frame, at + 2)
+        if shape.tcp < at + 20:
+            return False
     elif kind == 0x86DD:
-        if size < at + 40 or octet(frame, at + 6) != protocol:
+        if size < at + 40 or octet(frame, at) >> 4 != 6:
             return False
         shape.version = 6
-        shape.tcp = at + 40
+        shape.tcp = after_options(frame, size, at + 40, octet(frame, at + 6), protocol)
         end = at + 40 + short_at(frame, at + 4)
+        if shape.tcp == 0:
+            return False
     else:
         return False
     return end == size
+
+
+def after_options(frame, size, at, kind, protocol):
+    """Where the header of a protocol begins behind options of IPv6, if there are any; 0: something else follows.
+
+    Not behind a routing header: the sum of the pseudo header is of the address at its end.
+    """
+    while kind == 0 or kind == 60:  # hop-by-hop, destination
+        if at + 8 > size:
+            return 0
+        kind = octet(frame, at)
+        at += 8 * (octet(frame, at + 1) + 1)
+    return at if kind == protocol else 0
 
 
 def find_tcp(frame, size, shape):
@@ -90,7 +107,7 @@ def set_lengths(frame, shape, size, protocol, sum_at):
     if shape.version == 4:
         put_short(frame + ip + 2, size - ip)
         put_short(frame + ip + 10, 0)
-        total = internet_sum(frame + ip, 20)
+        total = internet_sum(frame + ip, shape.tcp - ip)
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
         put_short(frame + ip + 10, ~total)
@@ -119,13 +136,13 @@ def begin_cut(cut, frame, length, room):
         cut.most = 0 + header.gso_size
         cut.at = 0
         cut.total = shape.size - shape.head
-        return cut.total <= MOST_DATAGRAMS * cut.most and VNET + shape.head + min(cut.most, cut.total) <= room
+        return cut.most <= cut.total <= MOST_DATAGRAMS * cut.most and VNET + shape.head + cut.most <= room
     if (kind != GSO_TCPV4 and kind != GSO_TCPV6) or not find_tcp(frame + VNET, length - VNET, shape):
         return False
     cut.most = min(room - VNET - shape.head, header.gso_size if header.gso_size else room)
     cut.at = 0
     cut.total = shape.size - shape.head
-    return cut.most > 0
+    return cut.most > 0 and cut.total > 0
 
 
 def next_segment(cut, frame, to):

@@ -1,8 +1,8 @@
 """A TAP: an Ethernet interface of this machine whose other end is the port; applications need no change.
 
-With headers (virtio_net_hdr) TCP frames of up to 64 KB pass without checksums, both ways (GSO, GRO).  Consecutive datagrams of
-one UDP flow go to the kernel as one frame, which it segments in front of the socket: the path through the kernel is most of the
-cost of a small frame.
+With headers (virtio_net_hdr) TCP frames of up to 64 KB pass without checksums, both ways (GSO, GRO).  Where the kernel knows them
+(Linux 6.2), frames of several UDP datagrams do, too (UDP_SEGMENT), and consecutive datagrams of one UDP flow go to the kernel as
+one frame, which it segments in front of the socket: the path through the kernel is most of the cost of a small frame.
 """
 
 from errno import EINVAL
@@ -22,6 +22,7 @@ if not cython.compiled:
     from cython.cimports.libc.string import memcpy
 
     from penstock_net.vswitch.ports.base import (
+        A_FRAME,
         HEADER_BYTES,
         VIRTIO_NET_HDR_F_NEEDS_CSUM,
         PyBytes_AS_STRING,
@@ -85,7 +86,7 @@ def tap_receive(port, to, room):
 
 def tap_send(port, frame, length):
     tap = tap_of(port)
-    if tap.joins and is_datagram(frame, length):
+    if tap.joins and port.sends == A_FRAME and is_datagram(frame, length):
         if tap.count and follows(tap, frame, length):
             tap.last = length - DATAGRAM_AT
             memcpy(bytes_from(tap.joined, tap.length), bytes_from(frame, DATAGRAM_AT), tap.last)
@@ -222,6 +223,19 @@ def connected(fd, name, headers):
     return port
 
 
+def waiting_datagrams(handle):
+    """Datagrams that it has taken, and the kernel has not yet; none of a port of another module."""
+    port = pointer_to(handle)
+    return tap_of(port).count if port.flush == tap_flush else 0
+
+
+def give_up_datagrams(handle):
+    """Count the datagrams that the kernel does not take now as lost, of a port of this module."""
+    port = pointer_to(handle)
+    if port.flush == tap_flush and not tap_flush(port):
+        give_up(handle)
+
+
 def give_up(handle):
     """Count the datagrams that the kernel has not taken by the end as lost."""
     tap = tap_of(pointer_to(handle))
@@ -238,11 +252,12 @@ def connect(handle):
 
 
 def find_joins(handle):
-    """Whether the kernel takes joined datagrams: if it could send them."""
+    """Accept frames of several datagrams from the kernel, and hand them over to it, if it knows them."""
     port = pointer_to(handle)
     known = offloads(True)
     tap_of(port).joins = set_offloads(port.fd, known | TUN_F_USO4 | TUN_F_USO6) == 0
-    set_offloads(port.fd, known)
+    if not tap_of(port).joins:
+        set_offloads(port.fd, known)
 
 
 # ---- Handing it over to another process ----
@@ -255,7 +270,7 @@ def give(handle):
 
 
 def take(options, given):
-    return connected(given.fds[0], options["name"], options["headers"])
+    return tap_on(given.fds[0], options["name"], options["headers"])
 
 
 def resume(handle, given):

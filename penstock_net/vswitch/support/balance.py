@@ -1,7 +1,8 @@
 """A conservation law over a whole switch: the frames that went in are those that came out, that are parked, and that are lost.
 
-Every frame is counted where it passes; between two places that count, none may be missing.  To be called by `Switch.call`, when
-nothing moves: `unaccounted` is empty unless a frame has vanished, or has come from nowhere.
+Every frame is counted where it passes; between two places that count, none may be missing.  A frame of several TCP segments or
+UDP datagrams is one; a device counts what was cut out of it there, beyond one, as `further_in` and `further_out`.  To be called
+by `Switch.call`, when nothing moves: `unaccounted` is empty unless a frame has vanished, or has come from nowhere.
 """
 
 from collections import Counter
@@ -61,13 +62,12 @@ def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, i
             found[f"{port}: in its receive queues"] += count
         if "overlay" in device:  # its datagrams are no frames; `lost_on_the_way` says what a network has lost
             continue
-        if not device["cut_frames"]:
-            here = device["malformed"] + device["of_the_link"] + device["not_carried"] + device["wrong_vlan"] + device["taken_in"]
-            here += device["station_spoofed"] + device["same_port"] + device["to_unknown"]
-            if count := device["frames_in"] - here:
-                found[f"{port}: as they came in"] += count
+        here = device["malformed"] + device["of_the_link"] + device["not_carried"] + device["wrong_vlan"] + device["taken_in"]
+        here += device["station_spoofed"] + device["same_port"] + device["to_unknown"]
+        if count := device["frames_in"] + device["further_in"] - here:
+            found[f"{port}: as they came in"] += count
         gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
-        copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
+        copies += device["taken_out"] + device["further_out"] + device["answered"] + device["flooded"] - gone
         copies -= device["frames_out"] + device["errors_out"] + device["waiting_out"] + device["copies_waiting_out"]
         spare += device["too_long"]  # of both ways
     if not 0 <= copies <= spare:

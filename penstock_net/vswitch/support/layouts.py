@@ -47,6 +47,7 @@ OWN = {  # fields that belong to one process: descriptors, sizes of its memory, 
     ),
     "SwitchPort": frozenset(("fd", "wakes")),
     "Driver": frozenset(("alarm", "limited", "key", "reply")),
+    "Cutting": frozenset(("leaving", "datagram")),
     "KernelPort": frozenset(("fd", "empty", "reads_ahead", "sealed", "back_at", "back_end")),
     "Ring": frozenset(("call",)),
 }

@@ -64,7 +64,7 @@ PLACES = (
         "flow_over",
         LOST,
         "a flow from a device held its share of the port's buffers, and its sender could not be made to wait",
-        "find its receiver in `show flows`; keep `edge` on; a program that uses UDP_SEGMENT: 10 segments a call at most",
+        "find its receiver in `show flows`; keep `edge` on; before Linux 6.2, for UDP_SEGMENT: 10 segments a call at most",
     ),
     _drop(
         "not_paused",
@@ -260,7 +260,7 @@ PLACES = (
         REFUSED,
         "in",
         "switch",
-        "shorter than a header, or lengths in it contradict the frame",
+        "shorter than a header, or lengths in it contradict the frame; or no frame of UDP datagrams, as its virtio_net_hdr says",
         "`tcpdump` at the device shows it",
     ),
     _device(
@@ -447,6 +447,8 @@ NO_LOSS = frozenset(
             "buffers",
             "buffers_used",
             "cut_frames",
+            "further_in",
+            "further_out",
             "flooded",
             "stations",
             "stations_learned",
