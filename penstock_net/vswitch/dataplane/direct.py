@@ -16,6 +16,7 @@ if not cython.compiled:
     from penstock_net.vswitch.memory.layout import load64
     from penstock_net.vswitch.memory.rings import slot_of
     from penstock_net.vswitch.ports.base import port_send
+    from penstock_net.vswitch.ports.segment import is_of_datagrams
 
 
 def send_direct(worker, own, number, frame, length, now):
@@ -29,6 +30,8 @@ def send_direct(worker, own, number, frame, length, now):
     if driver.direct <= 0 or driver.only_queued or now < driver.try_at or not txq.known or not rxq_at(driver, number).named:
         return False
     if txq.held or load64(slot_of(own_view(driver), txq_end(txq))):
+        return False
+    if driver.kernel.header and is_of_datagrams(frame):  # which are cut as the socket has room for them
         return False
     if driver.limited and not fits_socket(driver, number, length, now):
         return False

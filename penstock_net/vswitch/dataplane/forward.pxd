@@ -9,7 +9,6 @@ from penstock_net.vswitch.dataplane.steps_inline cimport ADMITTED, account, admi
 from penstock_net.vswitch.dataplane.steps_inline cimport last_flow, receive_buffer
 from penstock_net.vswitch.memory.rings_inline cimport push, slot_of, take, take_ring
 from penstock_net.vswitch.ports.base cimport complete_copy
-from penstock_net.vswitch.ports.segment cimport is_of_datagrams
 
 cdef int64_t deliver(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
 cdef bint sent_direct(Worker* worker, SwitchPort* port, SwitchPort* to, Flow* flow, char* frame, int64_t size, int64_t now) noexcept nogil

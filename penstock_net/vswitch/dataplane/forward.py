@@ -24,7 +24,6 @@ if not cython.compiled:
     )
     from penstock_net.vswitch.dataplane.steps import ADMITTED, account, admit, classify, copy_frame, frame_in, give_back
     from penstock_net.vswitch.memory.layout import buffer_of, length_of
-    from penstock_net.vswitch.ports.segment import is_of_datagrams
 
 
 def deliver(worker, port, txq, word, now):
@@ -57,12 +56,9 @@ def deliver(worker, port, txq, word, now):
 def sent_direct(worker, port, to, flow, frame, size, now):
     """Send a frame between two devices of this worker on the direct path, if possible; returns whether it was sent.
 
-    Not for frames of an application, which could modify them meanwhile, nor during captures, which record the received addresses,
-    nor for those of several datagrams, which are cut as their socket has room for them.
+    Not for frames of an application, which could modify them meanwhile, nor during captures, which record the received addresses.
     """
     if not port.wakes or port.prefix != to.prefix or worker.mirrors or not driven_side(worker, to.number):
-        return False
-    if port.prefix and is_of_datagrams(frame - port.prefix):
         return False
     return send_to_driver(worker, driven_side(worker, to.number), flow.queue, frame - port.prefix, size, now)
 

@@ -21,7 +21,7 @@ cdef Flow* last_flow(Worker* worker, TxQueue* txq, Key* key) noexcept nogil
 cdef char* frame_in(View* view, SwitchPort* port, uint64_t word) noexcept nogil
 cdef int64_t admit(Worker* worker, SwitchPort* port, TxQueue* txq, SwitchPort* to, Flow* flow, int64_t size, int64_t now) noexcept nogil
 cdef int64_t copy_frame(Worker* worker, SwitchPort* port, SwitchPort* to, Flow* flow, char* frame, uint64_t word, int64_t size) noexcept nogil
-cdef bint copy_with_prefix(Worker* worker, SwitchPort* port, SwitchPort* to, char* frame, char* to_frame, int64_t length) noexcept nogil
+cdef void copy_with_prefix(Worker* worker, SwitchPort* port, SwitchPort* to, char* frame, char* to_frame, int64_t length) noexcept nogil
 cdef void copy_from_header(Worker* worker, char* frame, char* to_frame, int64_t length) noexcept nogil
 cdef void account(Worker* worker, SwitchPort* port, TxQueue* txq, SwitchPort* to, Flow* flow, char* frame, uint64_t word, int64_t size, int64_t now) noexcept nogil
 cdef int64_t receive_buffer(SwitchPort* port) noexcept nogil

@@ -110,16 +110,15 @@ def admit(worker, port, txq, to, flow, size, now):
 def copy_frame(worker, port, to, flow, frame, word, size):
     """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, NO_BUFFER or TOO_LONG."""
     into = view_of(to)
+    if port.prefix > to.prefix and is_of_datagrams(frame - port.prefix):  # its port has come since it was not cut
+        return TOO_LONG
     place = receive_buffer(to)
     if place < 0:
         return NO_BUFFER
     length = length_of(word) - port.prefix
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
     if port.prefix or to.prefix:
-        if not copy_with_prefix(worker, port, to, frame, to_frame, length):
-            to.taken[to.taken_count] = place
-            to.taken_count += 1
-            return TOO_LONG
+        copy_with_prefix(worker, port, to, frame, to_frame, length)
     else:
         copy_from_header(worker, frame, to_frame, length)
     if push(into, flow_end(flow), descriptor(place, size)):
@@ -132,8 +131,7 @@ def copy_frame(worker, port, to, flow, frame, word, size):
 def copy_with_prefix(worker, port, to, frame, to_frame, length):
     """Copy a frame of `length` bytes between ports of which at least one uses virtio_net_hdr.
 
-    The header is copied, or zeroed; without one, a partial checksum is completed.  False: the frame is of several datagrams, and
-    the port without headers has come since it was not cut.
+    The header is copied, or zeroed; without one, a partial checksum is completed.
     """
     if to.prefix:
         if port.prefix:
@@ -143,10 +141,7 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         to_frame += to.prefix
     copy_from_header(worker, frame, to_frame, length)
     if port.prefix > to.prefix:
-        if is_of_datagrams(frame - port.prefix):
-            return False
         complete_copy(frame - port.prefix, to_frame, length)
-    return True
 
 
 def copy_from_header(worker, frame, to_frame, length):
