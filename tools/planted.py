@@ -134,19 +134,19 @@ def build(copy: Copy) -> None:
 
 def build_one(copy: Copy, path: Path) -> None:
     """Build the module of a file, as setup.py does, without a look at all others.  SystemExit: it cannot be compiled."""
-    os.chdir(copy.work)
     from Cython.Build import cythonize
     from Cython.Compiler.Errors import CompileError
     from setuptools import Extension, setup
 
-    made = __import__("setup")  # of the copy
-    folders, flags, name = [str(folder) for folder in made.INCLUDE], made.flags_of(path), ".".join(path.with_suffix("").parts)
-    module = Extension(name, [str(path)], folders, extra_compile_args=flags, extra_link_args=flags)
-    options = {"language_level": 3, "compiler_directives": made.DIRECTIVES, "force": True, "quiet": True}
-    try:
-        setup(script_args=["-q", "build_ext", "--inplace", "--force"], ext_modules=cythonize([module], **options))
-    except CompileError as error:
-        raise SystemExit(f"error: {path} cannot be built: {error}") from None
+    with contextlib.chdir(copy.work):  # paths are relative to it
+        made = __import__("setup")  # of the copy
+        folders, flags, name = [str(folder) for folder in made.INCLUDE], made.flags_of(path), ".".join(path.with_suffix("").parts)
+        module = Extension(name, [str(path)], folders, extra_compile_args=flags, extra_link_args=flags)
+        options = {"language_level": 3, "compiler_directives": made.DIRECTIVES, "force": True, "quiet": True}
+        try:
+            setup(script_args=["-q", "build_ext", "--inplace", "--force"], ext_modules=cythonize([module], **options))
+        except CompileError as error:
+            raise SystemExit(f"error: {path} cannot be built: {error}") from None
 
 
 @contextlib.contextmanager
