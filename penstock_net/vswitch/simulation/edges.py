@@ -1,7 +1,7 @@
 """Edges in a run: what is said of them in the specification, what is done to them, and what they may leave."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.attach import edge as edge_threads
@@ -10,7 +10,6 @@ from penstock_net.vswitch.daemon.condition import CHANGED, UP
 from penstock_net.vswitch.linux.htb import REST
 from penstock_net.vswitch.linux.monitor import OWN_QDISC
 from penstock_net.vswitch.simulation.laws import MS, Broken
-from penstock_net.vswitch.simulation.layout import USUAL
 from penstock_net.vswitch.simulation.machine import Machine
 from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.world.simulated.queueing import Queueing
@@ -41,12 +40,17 @@ def loaded_again(machine: Machine) -> None:
 DO: dict[str, Callable[..., None]] = {"replace qdisc": replace}
 
 
-def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
-    """What may be done to edges; most of it is a receiver that does not read, for whose flow an edge sets up a class."""
+def troubles(
+    draw: random.Random, at: int, edge: bool, taps: Sequence[str], apps: Sequence[str], base: Sequence[str]
+) -> list[list[Step]]:
+    """What may be done to edges; most of it is a receiver that does not read, for whose flow an edge sets up a class.
+
+    base  those of the TAPs that are always there
+    """
     if not edge:
         return []
-    mine = draw.choice([name for name in USUAL.taps if name in USUAL.base])
-    tap, app, later = draw.choice(USUAL.taps), draw.choice(USUAL.apps[:3]), at + draw.randrange(10 * MS, 60 * MS)
+    mine = draw.choice([name for name in taps if name in base])
+    tap, app, later = draw.choice(taps), draw.choice(apps), at + draw.randrange(10 * MS, 60 * MS)
     sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(3, 6))]
     full = [Step(at, "stop reading", app), *sent]
     return [
@@ -54,7 +58,7 @@ def troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
         [*full, Step(later, "kill", app), Step(later + MS, "start", app)],
         [*full, Step(later, "remove", tap), Step(later + MS, "read again", app), Step(later + 2 * MS, "add", tap)],
         [*full, Step(later, "down", tap), Step(later + MS, "up", tap), Step(later + 2 * MS, "read again", app)],
-        [Step(at, "replace qdisc", mine), Step(at + draw.randrange(40 * MS), "reload", "", (False,))],
+        [Step(at, "replace qdisc", mine), Step(at + draw.randrange(40 * MS), "reload", mine, (False,))],
         [Step(at, "replace qdisc", mine)],
         [Step(at, "replace qdisc", tap), Step(at + draw.randrange(5 * MS), "delete", tap)],
     ]

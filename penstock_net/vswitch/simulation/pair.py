@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock_net.vswitch.simulation import forgery, restarts
+from penstock_net.vswitch.simulation import edges, forgery, restarts
 from penstock_net.vswitch.simulation.forgery import Forger
 from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
@@ -140,16 +140,19 @@ class Pair:
         """Broken: a law does not hold."""
         table.check()
         self.record.check()
-        if counters:
-            self.each(lambda machine: None if machine.is_down else machine.check_counters())
+        for machine in self.machines.values():
+            if not machine.is_down:
+                edges.check(machine)
+                if counters:
+                    machine.check_counters()
 
-    def pass_time(self, ns: int) -> None:
-        """With the laws looked at now and then, those of counters where frames have moved since."""
+    def pass_time(self, ns: int, counters: bool = True) -> None:
+        """With the laws looked at now and then, those of counters where frames have moved since, if they are to be looked at."""
         end, seen = self.world.now + ns, -1
         while self.world.now < end:
             self.world.wait(min(self.world.now + LOOK_NS, end))
             moved = self.record.moved()
-            self.check(moved != seen)
+            self.check(counters and moved != seen)
             seen = moved
 
     def account(self) -> Counter[str]:
@@ -170,6 +173,7 @@ class Pair:
             found.update(counts)
         found["lost by the network"] = self.wire.lost_frames()
         missing = self.record.sent - self.record.came - self.record.ignored.total()
+        found.update(self.machines["near"].places.in_classes(missing - found.total()))  # of both
         found["refused by the other switch"] = min(max(0, missing - found.total()), doubtful)
         found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
         found["lost with a switch that was killed"] = restarts.lost_with([*self.machines.values()], missing - found.total())

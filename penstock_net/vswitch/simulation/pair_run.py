@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import forgery, lies, restarts, run, six, upgrades
+from penstock_net.vswitch.simulation import edges, forgery, lies, restarts, run, six, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -24,6 +24,8 @@ from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
 
 SEARCH_NS = 8000 * MS  # after which the longest datagram is found, also if the path has become wider
 CHANGED, KILLED = 0.2, 0.35  # of the runs have switches that are upgraded or killed; of these changes, so many are the latter
+OF_EDGES = 0.08  # of the troubles, in runs that have edges
+UNSENT = 0.3  # of the upgrades, with datagrams that wait in front of the socket
 PATHS = (1460, 1400, 1300, 1230, 1000, 600)  # MTUs
 ALL = tuple(name for side in SIDES for group in PORTS[side] for name in group)
 APPS, TAPS, CABLES = (tuple(name for side in SIDES for name in PORTS[side][i]) for i in range(3))
@@ -134,7 +136,7 @@ def do(pair: Pair, step: Step) -> None:
 
 def draw_settings(draw: random.Random) -> dict[str, Any]:
     """Those of [switch] of both, which have the same; and of the network."""
-    found = {key: value for key, value in known.draw_settings(draw).items() if key not in ("netns", "edge")}
+    found = {key: value for key, value in known.draw_settings(draw).items() if key != "netns"}
     return {
         **found,
         "delay_ns": draw.choice((10_000, 100_000, 500_000)),
@@ -142,7 +144,7 @@ def draw_settings(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def draw_steps(draw: random.Random, until: int) -> list[Step]:
+def draw_steps(draw: random.Random, until: int, edge: bool) -> list[Step]:
     """Steps up to a time, in their order."""
     at, found, troubles = 0, [Step(0, "start", name) for name in APPS], draw.choice((0.1, 0.3, 0.6))
     while at < until:
@@ -152,7 +154,7 @@ def draw_steps(draw: random.Random, until: int) -> list[Step]:
             target = draw.choice([each for each in ALL if each != name])
             found.append(Step(at, "send", name, (target, draw.choice((1, 2, 10, 40)), draw.choice(known.SIZES))))
         if draw.random() < troubles:
-            found += draw.choice(_troubles(draw, at))
+            found += draw.choice(_troubles(draw, at, edge))
     return sorted(found, key=lambda step: step.at)
 
 
@@ -166,6 +168,7 @@ def draw_changes(seed: int, until: int) -> list[Step]:
             found += [Step(at, "crash", side), Step(at + draw.randrange(80 * MS), "come back", side)]
         else:
             found.append(Step(at, "upgrade", side, upgrades.draw_spoil(draw)))
+            found += _unsent(draw, at, side) if draw.random() < UNSENT else []
         for _ in range(draw.randrange(8)):
             name, target = draw.sample(ALL, 2)
             numbers = target, draw.choice((1, 10, 40)), draw.choice(known.SIZES)
@@ -173,7 +176,16 @@ def draw_changes(seed: int, until: int) -> list[Step]:
     return found
 
 
-def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
+def _unsent(draw: random.Random, at: int, side: str) -> list[Step]:
+    """What a side sends to the other one waits in front of its socket until a new process has begun, whatever else is mended."""
+    name, target = (draw.choice(PORTS[each][0]) for each in (side, SIDES[1 - SIDES.index(side)]))
+    found = [Step(at + draw.randrange(45 * MS, 80 * MS), "mend", side)]
+    for i in range(10):
+        found += [Step(at + i * 4 * MS, "no memory", side), Step(at + i * 4 * MS + MS, "send", name, (target, 4, 700))]
+    return found
+
+
+def _troubles(draw: random.Random, at: int, edge: bool) -> list[list[Step]]:
     """Something is done, and often undone after a while."""
     app, tap, side, cable = draw.choice(APPS), draw.choice(TAPS), draw.choice(SIDES), draw.choice(CABLES)
     later = at + draw.choice((draw.randrange(2 * MS), draw.randrange(60 * MS)))
@@ -203,7 +215,19 @@ def _troubles(draw: random.Random, at: int) -> list[list[Step]]:
         [Step(at, "set", side, ("mode", draw.choice(("backdraft", "dpfq"))))],
         [Step(at, "show", side, (draw.choice(known.SHOWN),))],
     ]
+    if edge and draw.random() < OF_EDGES:
+        return [*edges.troubles(draw, at, edge, TAPS, APPS, TAPS), _held_by_the_overlay(draw, at)]
     return network if draw.random() < 0.5 else ports
+
+
+def _held_by_the_overlay(draw: random.Random, at: int) -> list[Step]:
+    """So much for the other side that it waits in front of the overlay, and gets a class of an edge."""
+    side, later = draw.choice(SIDES), at + draw.randrange(10 * MS, 60 * MS)
+    (tap,), app = PORTS[side][1], draw.choice(PORTS[SIDES[1 - SIDES.index(side)]][0])
+    sent = [Step(at + i * MS, "send", tap, (app, 40, 1400)) for i in range(1, draw.randrange(7, 11))]
+    if draw.random() < 0.5:
+        return [Step(at, "read slowly", app, (1, 4 * MS)), *sent, Step(later, "read again", app)]
+    return [Step(at, "uplink stops", side), *sent, Step(later, "mend", side)]
 
 
 # ---- A run ----
@@ -230,7 +254,9 @@ def simulate_pair(
         more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
         if chosen.get("six"):
             more += six.draw_steps(seed, until, ALL, known.SIZES)
-        plan = sorted([*draw_steps(draw, until), *draw_changes(seed, until), *more], key=lambda step: step.at)
+        plan = sorted(
+            [*draw_steps(draw, until, bool(chosen.get("edge"))), *draw_changes(seed, until), *more], key=lambda step: step.at
+        )
     pair, failure, counts = Pair(seed, chosen), "", dict[str, int]()
     begin = pair.world.now
     told = Trace(pair.world, pair.record, begin) if trace or pcap else None
@@ -278,7 +304,7 @@ def _run(pair: Pair, plan: Sequence[Step]) -> dict[str, int]:
     _connect(pair)
     begin = pair.world.now
     for step in plan:
-        pair.pass_time(begin + pair.stood_ns + step.at - pair.world.now)
+        pair.pass_time(begin + pair.stood_ns + step.at - pair.world.now, step.what != "send")
         pair.record.note(*step)
         do(pair, step)
     for side in SIDES:

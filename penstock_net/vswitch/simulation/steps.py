@@ -355,7 +355,8 @@ def _some_trouble(draw: random.Random, at: int, layout: Layout, settings: Mappin
         [Step(at, "show", "", (draw.choice(SHOWN),))],
         *(_shows_of_an_extra(draw, at, later) if layout.extras else []),
     ]
-    more = namespaces.troubles(draw, at, settings.get("netns", {})) + edges.troubles(draw, at, settings.get("edge", False))
+    more = namespaces.troubles(draw, at, settings.get("netns", {}))
+    more += edges.troubles(draw, at, settings.get("edge", False), USUAL.taps, USUAL.apps[:3], USUAL.base)
     return draw.choice(more if more and draw.random() < MORE else cases)
 
 
