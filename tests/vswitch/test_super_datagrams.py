@@ -330,6 +330,9 @@ def test_options_of_ip_are_in_front_of_each_datagram(addresses):
     more = len(optional) - len(plain)
     for a, b in zip(one, other):
         assert b[ip : ip + more] == optional[ip : ip + more] and b[ip + more :] == a[ip:], "UDP and its sum are the same"
+        at = 26 if version == 4 else 28  # the length of the packet; of IPv6 without its own header
+        assert struct.unpack_from("!H", b, at)[0] == struct.unpack_from("!H", a, at)[0] + more
+        assert Cutter().segments(b[:1] + b"\x05" + b[2:4] + struct.pack("<H", len(b) - ip - more - 8) + b[6:], 1600) == [b]
     if version == 6:
         routed = bytearray(optional)
         routed[30] = 43
