@@ -32,6 +32,7 @@ from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import Clock
 from penstock_net.vswitch.ports.segment import Cutter
+from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.balance import balance
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -209,6 +210,22 @@ def test_one_that_is_going_out_is_handed_over_to_another_process(count):
         rig.turn()
         assert rig.came("b") == PARTS
         assert rig.balanced()["out"] == 1
+
+
+def test_what_an_older_version_has_cut_is_no_frame_from_nowhere():
+    """It did not count what it made of a frame."""
+    with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:
+        for _ in range(3):
+            assert rig.wires["a"].send(datagrams(A, C, CONTENT, SIZE))
+        rig.turn(1)  # of one only a part goes in
+        state = layouts.memory(rig.devices["a"].driver.place, layouts.struct_type("Driver"))[0]
+        assert state["further_in"] == 20
+        state["further_in"] = 0
+        assert balance(rig.switch)["unaccounted"] == {"a: as they came in": -20}
+        rig.switch = handed_over(rig.switch, rig.devices, {"a": A, "b": B, "c": C})
+        rig.turn()
+        assert rig.came("c") == 3 * PARTS
+        rig.balanced()
 
 
 def test_a_port_without_headers_that_has_got_the_address_since_takes_none():
