@@ -212,6 +212,23 @@ def test_one_that_is_going_out_is_handed_over_to_another_process(count):
         assert rig.balanced()["out"] == 1
 
 
+@pytest.mark.parametrize("how", ["suspended", "removed"])
+@pytest.mark.parametrize("frames", [3, 1])
+def test_the_rest_of_one_that_is_cut_as_it_comes_in_is_lost_as_one_frame_when_its_port_goes(how, frames):
+    with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:
+        for _ in range(frames):
+            assert rig.wires["a"].send(datagrams(A, C, CONTENT, SIZE))
+        rig.turn(1)
+        if how == "suspended":
+            rig.devices["a"].driver.suspend(rig.switch)
+        else:
+            rig.switch.detach_name("a")
+        rig.turn()
+        came = rig.came("c")
+        assert came == (3 * PARTS)[: len(came)] and len(came) == (23 if frames == 3 else 10)
+        assert sum(rig.balanced()["lost"].values()) == (frames == 3)
+
+
 def test_what_an_older_version_has_cut_is_no_frame_from_nowhere():
     """It did not count what it made of a frame."""
     with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:

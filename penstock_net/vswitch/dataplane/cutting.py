@@ -84,6 +84,13 @@ def receiver_of(worker, driver, frame, size):
     return to
 
 
+def give_up_cut(driver):
+    """Make no more of the super-frame in progress; of how many something is lost: 1, or 0."""
+    lost = 1 if driver.cuts and cut_of(driver).at < cut_of(driver).total else 0
+    driver.cuts = 0
+    return lost
+
+
 def cut_row(driver):
     """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out."""
     return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out}

@@ -17,7 +17,7 @@ from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.broadcast import new_frame
-    from penstock_net.vswitch.dataplane.cutting import count_cut_before, cut_row, new_cutting
+    from penstock_net.vswitch.dataplane.cutting import count_cut_before, cut_row, give_up_cut, new_cutting
     from penstock_net.vswitch.dataplane.direct import send_direct
     from penstock_net.vswitch.dataplane.driver import (
         add_driver,
@@ -276,7 +276,7 @@ class PortDriver:
     def count_read(self):
         """Count the frames that the port has read, and nobody will forward; an overlay misses its datagrams by their numbers."""
         if not self.driver.overlay and not self.kernel.closed:
-            self.before["lost"] += len(self.kernel.take_out())
+            self.before["lost"] += len(self.kernel.take_out()) + give_up_cut(self.driver)
 
     def watch(self, switch):
         """Have frames from the device wake its worker."""
