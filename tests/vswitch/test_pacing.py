@@ -73,3 +73,40 @@ def test_nothing_is_due_for_a_paced_flow_that_sends_nothing():
     assert paused["port"] == "a" and 0 < paused["left_ns"] < 5_000_000
     now += paused["left_ns"]
     assert turn(ALL) == 1
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_queue_that_is_closed_while_its_last_frame_waits_can_be_opened_again(again):
+    """The word that closes it is read when the worker looks for a frame that waits for the end of the next pause."""
+    switch, apps = Switch(idle="3600s"), []
+    for name, address in (("a", A), ("b", B)):
+        apps.append(Region.create())
+        switch.attach(name, Region.attach(apps[-1].fd, apps[-1].shape), [address])
+    a, b = apps
+    frame, now, sent, came = udp(A, B, payload=bytes(958)), 10**9, 0, 0
+
+    def turn(takes):
+        nonlocal now, came
+        now += 50_000
+        switch.turn_at(now)
+        came += len(b.receive(takes)) if takes else 0
+
+    i = 0
+    while i < 20_000 or a.waiting(0):  # the receiver takes a frame each 2 ms
+        sent += a.send(0, [frame] * 8) if i < 20_000 else 0
+        turn(0 if i % 40 else 1)
+        i += 1
+    sent += a.send(0, [frame] * 2)
+    while a.waiting(0) > len(frame):
+        turn(ALL)
+    assert a.waiting(0) and a.close(0), "the worker holds the other one"
+    if again:
+        sent += a.send(0, [frame])
+    while a.waiting(0) > (len(frame) if again else 0):
+        turn(0)
+    parked = sum(row["waiting_frames"] for row in switch.left() if row["port"] == "a")
+    assert parked == again, "the word that closes a queue is no frame"
+    sent += a.send(0, [frame])
+    for _ in range(2000):
+        turn(ALL)
+    assert came == sent and not a.waiting(0) and not switch.pauses(now)

@@ -32,6 +32,7 @@ from penstock_net.vswitch.linux.netlink import Outgoing
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import Clock
 from penstock_net.vswitch.ports.segment import Cutter
+from penstock_net.vswitch.support import layouts
 from penstock_net.vswitch.support.balance import balance
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -211,6 +212,39 @@ def test_one_that_is_going_out_is_handed_over_to_another_process(count):
         assert rig.balanced()["out"] == 1
 
 
+@pytest.mark.parametrize("how", ["suspended", "removed"])
+@pytest.mark.parametrize("frames", [3, 1])
+def test_the_rest_of_one_that_is_cut_as_it_comes_in_is_lost_as_one_frame_when_its_port_goes(how, frames):
+    with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:
+        for _ in range(frames):
+            assert rig.wires["a"].send(datagrams(A, C, CONTENT, SIZE))
+        rig.turn(1)
+        if how == "suspended":
+            rig.devices["a"].driver.suspend(rig.switch)
+        else:
+            rig.switch.detach_name("a")
+        rig.turn()
+        came = rig.came("c")
+        assert came == (3 * PARTS)[: len(came)] and len(came) == (23 if frames == 3 else 10)
+        assert sum(rig.balanced()["lost"].values()) == (frames == 3)
+
+
+def test_what_an_older_version_has_cut_is_no_frame_from_nowhere():
+    """It did not count what it made of a frame."""
+    with Rig([("a", A, True), ("b", B, True), ("c", C, False)]) as rig:
+        for _ in range(3):
+            assert rig.wires["a"].send(datagrams(A, C, CONTENT, SIZE))
+        rig.turn(1)  # of one only a part goes in
+        state = layouts.memory(rig.devices["a"].driver.place, layouts.struct_type("Driver"))[0]
+        assert state["further_in"] == 20
+        state["further_in"] = 0
+        assert balance(rig.switch)["unaccounted"] == {"a: as they came in": -20}
+        rig.switch = handed_over(rig.switch, rig.devices, {"a": A, "b": B, "c": C})
+        rig.turn()
+        assert rig.came("c") == 3 * PARTS
+        rig.balanced()
+
+
 def test_a_port_without_headers_that_has_got_the_address_since_takes_none():
     """It would take all datagrams for one."""
     with Rig(mode="pfc") as rig:
@@ -330,6 +364,9 @@ def test_options_of_ip_are_in_front_of_each_datagram(addresses):
     more = len(optional) - len(plain)
     for a, b in zip(one, other):
         assert b[ip : ip + more] == optional[ip : ip + more] and b[ip + more :] == a[ip:], "UDP and its sum are the same"
+        at = 26 if version == 4 else 28  # the length of the packet; of IPv6 without its own header
+        assert struct.unpack_from("!H", b, at)[0] == struct.unpack_from("!H", a, at)[0] + more
+        assert Cutter().segments(b[:1] + b"\x05" + b[2:4] + struct.pack("<H", len(b) - ip - more - 8) + b[6:], 1600) == [b]
     if version == 6:
         routed = bytearray(optional)
         routed[30] = 43

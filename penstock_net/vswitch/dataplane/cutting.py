@@ -84,9 +84,23 @@ def receiver_of(worker, driver, frame, size):
     return to
 
 
+def give_up_cut(driver):
+    """Make no more of the super-frame in progress; of how many something is lost: 1, or 0."""
+    lost = 1 if driver.cuts and cut_of(driver).at < cut_of(driver).total else 0
+    driver.cuts = 0
+    return lost
+
+
 def cut_row(driver):
     """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out."""
     return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out}
+
+
+def count_cut_before(driver, frames_in):
+    """Count what an older version has made by cutting, of which it has told how many frames were cut only."""
+    if driver.cut_frames and not driver.further_in:
+        went = driver.put + driver.malformed + driver.of_the_link + driver.not_carried + driver.wrong_vlan_in
+        driver.further_in = went + driver.station_spoofed + driver.same_port + driver.to_unknown - frames_in
 
 
 # ---- Datagrams that go out ----

@@ -1,6 +1,6 @@
 from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.broadcast cimport new_frame
-from penstock_net.vswitch.dataplane.cutting cimport Cutting, cut_row, new_cutting
+from penstock_net.vswitch.dataplane.cutting cimport Cutting, count_cut_before, cut_row, give_up_cut, new_cutting
 from penstock_net.vswitch.dataplane.direct cimport send_direct
 from penstock_net.vswitch.dataplane.egress cimport BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out, try_held
 from penstock_net.vswitch.dataplane.ingress cimport AGED_AT_ONCE, NO_ROOM_NS, forget_idle_tx_flows, take_in

@@ -17,7 +17,7 @@ from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
     from penstock_net.vswitch.dataplane.broadcast import new_frame
-    from penstock_net.vswitch.dataplane.cutting import cut_row, new_cutting
+    from penstock_net.vswitch.dataplane.cutting import count_cut_before, cut_row, give_up_cut, new_cutting
     from penstock_net.vswitch.dataplane.direct import send_direct
     from penstock_net.vswitch.dataplane.driver import (
         add_driver,
@@ -276,7 +276,7 @@ class PortDriver:
     def count_read(self):
         """Count the frames that the port has read, and nobody will forward; an overlay misses its datagrams by their numbers."""
         if not self.driver.overlay and not self.kernel.closed:
-            self.before["lost"] += len(self.kernel.take_out())
+            self.before["lost"] += len(self.kernel.take_out()) + give_up_cut(self.driver)
 
     def watch(self, switch):
         """Have frames from the device wake its worker."""
@@ -334,6 +334,7 @@ class PortDriver:
         self.queued, self.refused, self.queued_now = found["queued"], found["refused"], found["queued_now"]
         self.not_read, self.swallowed, self.edge_seen = found["not_read"], found["swallowed"], found["edge_seen"]
         self.before, self.edge_before = collections.Counter(found["before"]), collections.Counter(found["edge_before"])
+        count_cut_before(self.driver, self.driver.kernel.frames_in + self.before["frames_in"] - self.swallowed)
 
     def find_names(self, switch):
         """Enter its flows into the maps of their queues, after its state was set."""
@@ -498,8 +499,7 @@ class PortDriver:
         """Respect the limit of each UDP port in a table (penstock_net.vswitch.attach.allowance), and raise its alarm."""
         self.table = table
         self.driver.table = table_at(table.address)
-        self.driver.alarm = table.alarm
-        self.driver.limited = 1
+        self.driver.alarm, self.driver.limited = table.alarm, 1
 
     def behind(self):
         """Backlog in front of the switch, in bytes by the words of a flow's key; flows without backlog are left out."""

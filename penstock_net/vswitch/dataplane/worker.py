@@ -425,8 +425,12 @@ def serve_queue(worker, port, level, budget, now):
         store64(word_at(view.consumed[0], number), txq.taken)
         if txq.until > now:
             take_head(port, level)
-            txq.held = next_word(view, txq, 0, number)
-            if txq.held:
+            word = next_word(view, txq, 0, number)
+            if word == CLOSED:
+                txq.known = 0
+            else:
+                txq.held = word
+            if txq.held or (txq.known == 0 and is_open(view, 0, number)):
                 pause_txq(worker, port, number, txq.until)
             return budget
     if txq.deficit <= 0:

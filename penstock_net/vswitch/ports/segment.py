@@ -113,7 +113,7 @@ def set_lengths(frame, shape, size, protocol, sum_at):
         put_short(frame + ip + 10, ~total)
         total = internet_sum(frame + ip + 12, 8)
     else:
-        put_short(frame + ip + 4, length)
+        put_short(frame + ip + 4, size - ip - 40)  # with its options
         total = internet_sum(frame + ip + 8, 32)
     total += protocol + length
     while total >> 16:
