@@ -16,6 +16,7 @@ Hypothesis: how long an example takes is no reason to fail; the same examples ev
 import os
 import signal
 import sys
+import threading
 import types
 from collections import defaultdict
 from collections.abc import Iterator
@@ -106,8 +107,10 @@ OWN_INTERPRETER = (
     "unit/test_core_equality.py",
     "unit/test_deadlock.py::test_the_interpreted_core_finds_the_same",
 )
-# Files whose threads decide nothing: they run one at a time, in an order that is drawn, or say that the fonts take long.
-HARMLESS = (os.path.join("vswitch", "world", "simulated", "tasks.py"), os.path.join("matplotlib", "font_manager.py"))
+# Files whose threads decide nothing: they compute a part of a run each, whose bits do not depend on how many there are
+# (laws/test_same_bits.py), or say that the fonts take long.
+HARMLESS = (os.path.join("penstock_net", "sim", "simulate.py"), os.path.join("matplotlib", "font_manager.py"))
+POOL = os.path.join("concurrent", "futures", "thread.py")  # starts threads for others
 TRANSLATOR = str(HERE / "schemes/conftest.py")  # forks: Cython can use what it has read only once
 END_S = 900  # of each try
 PROVEN = ("Wrong: ", "LeftBehind: ")  # exceptions that are never tried again
@@ -161,6 +164,14 @@ class Guard:
     def __init__(self) -> None:
         self.test, self.programs = "", set(PROGRAMS)
         sys.addaudithook(self.heard)
+        if sys.version_info < (3, 12):  # it tells nobody of a thread that is started
+            start = threading.Thread.start
+
+            def heard_and_started(thread: threading.Thread) -> None:
+                self.heard("_thread.start_new_thread", (thread,))
+                start(thread)
+
+            threading.Thread.start = heard_and_started  # type: ignore[method-assign]
 
     @contextmanager
     def watching(self, item: pytest.Item) -> Iterator[None]:
@@ -174,13 +185,20 @@ class Guard:
     def heard(self, event: str, arguments: tuple) -> None:
         if event not in STARTS or not self.test:
             return
-        if event == "subprocess.Popen" and Path(os.fsdecode(arguments[0])).name in self.programs:
-            return
-        if event.startswith("_thread.start_") and sys._getframe(2).f_code.co_filename.endswith(HARMLESS):
+        if event in ("subprocess.Popen", "os.posix_spawn") and Path(os.fsdecode(arguments[0])).name in self.programs:
+            return  # Python 3.13 has both for one program
+        if event.startswith("_thread.start_") and starter(sys._getframe(2)).endswith(HARMLESS):
             return
         if event == "os.fork" and sys._getframe(1).f_code.co_filename == TRANSLATOR:
             return
         raise NotComputed(f"{self.test}: {event}{arguments[:1]}: a test of real time? See tests/conftest.py")
+
+
+def starter(frame: types.FrameType | None) -> str:
+    """The file that starts a thread, itself or by a pool of threads; the frame is that of who has called `Thread.start`."""
+    while frame and frame.f_code.co_filename.endswith(POOL):
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame else ""
 
 
 GUARD = Guard()
@@ -273,8 +291,11 @@ def read_thorough() -> dict[str, str]:
 THOROUGH = read_thorough()
 
 
-def thorough_cases(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Of the cases of a test those that are not needed for every change."""
+def thorough_cases(cases: list[pytest.Item], failed: bool) -> list[pytest.Item]:
+    """Of the cases of a test those that are not needed for every change.
+
+    failed: these may be only those that have failed, of which each is tried again
+    """
     file = place(cases[0]).partition("::")[0]
     if file in THOROUGH or THOROUGH.get(place(cases[0])) == "":
         return cases
@@ -282,6 +303,8 @@ def thorough_cases(cases: list[pytest.Item]) -> list[pytest.Item]:
     if not kept:
         return [item for item in cases if f"{file}::{item.name}" in THOROUGH]
     if kept.startswith("every "):
+        if failed:
+            return []
         some = spread(cases, -(-len(cases) // int(kept.split()[1])))
         return [item for item in cases if item not in some]
     return [item for item in cases if item.name.partition("[")[2].removesuffix("]") not in kept.split(", ")]
@@ -322,7 +345,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not item.get_closest_marker("thorough"):
             cases[place(item)].append(item)
     for of_test in cases.values():
-        for item in thorough_cases(of_test):
+        for item in thorough_cases(of_test, bool(config.getoption("lf", False))):
             item.add_marker(pytest.mark.thorough)
     if config.getoption("reverse"):
         files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]

@@ -301,5 +301,7 @@ def main(arguments: list[str]) -> None:
 if __name__ == "__main__":
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)  # so that nothing is left in the temporary folder
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)  # as shells say of SIGINT: not all mistakes were tried

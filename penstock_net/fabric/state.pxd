@@ -111,7 +111,6 @@ cdef struct Heap:
 # Packets in the order of ranks, where a scheme gives them: see fabric/ranking.py.
 ctypedef struct Backlog
 ctypedef struct Ranking
-
 cdef struct Ranked:         # what a packet has of it, behind the state of schemes
     int64_t rank
     Packet* before          # in its queue

@@ -1,6 +1,5 @@
 """The table of mistakes that tools/planted.py puts into the switch, and the page that says what finds them."""
 
-import functools
 import importlib.util
 import os
 import pathlib
@@ -17,17 +16,13 @@ sys.modules["planted"] = planted
 SPEC.loader.exec_module(planted)
 
 
-@functools.cache
-def known():
-    return planted.mistakes()
-
-
 def test_each_mistake_is_one_text_of_its_file():
-    """`mistakes` ends otherwise; in all parts of the switch, and many where nothing can be patched."""
-    compiled = [each for each in known() if each.file and (ROOT / each.path).with_suffix(".pxd").exists()]
-    assert sum(bool(each.named) for each in known()) >= 25
+    """`mistakes` ends otherwise, which while this file is imported would end all tests; many are where nothing can be patched."""
+    known = planted.mistakes()
+    compiled = [each for each in known if each.file and (ROOT / each.path).with_suffix(".pxd").exists()]
+    assert sum(bool(each.named) for each in known) >= 25
     assert len(compiled) >= 50
-    assert {each.name for each in known() if each.patch} <= patches.MISTAKES.keys()
+    assert {each.name for each in known if each.patch} <= patches.MISTAKES.keys()
 
 
 @pytest.mark.parametrize(
@@ -49,12 +44,12 @@ def test_a_row_that_is_wrong_is_named(tmp_path, changed, said):
 
 
 def test_a_row_of_the_page_is_one_of_the_table():
-    places, lines = {each.name: each for each in known()}, planted.rows_of_page(planted.PAGE.read_text())
-    assert lines.keys() <= places.keys()
+    known, lines = {each.name: each for each in planted.mistakes()}, planted.rows_of_page(planted.PAGE.read_text())
+    assert lines.keys() <= known.keys()
     assert len(lines) >= 60
     for name, line in lines.items():
-        assert f" | `{places[name].place}` | " in line
-        assert " | not in " in line or not places[name].missed, name
+        assert f" | `{known[name].place}` | " in line
+        assert " | not in " in line or not known[name].missed, name
 
 
 def test_the_page_keeps_what_was_not_run_again():

@@ -1,9 +1,15 @@
-"""Each test of vswitch/ is of a kind (vswitch/kinds.txt), and CONTRIBUTING.md has the table of these kinds."""
+"""Each test of vswitch/ is of a kind (vswitch/kinds.txt), and CONTRIBUTING.md has the table of these kinds.
+
+What a computed test may not do, and which cases are tried again.
+"""
 
 import ast
+import sys
+import threading
 from pathlib import Path
 
 import kinds
+import pytest
 
 TESTS = Path(__file__).parents[1]
 FILES = {path.name: path for path in (TESTS / kinds.FOLDER).glob("test_*.py")}
@@ -31,3 +37,34 @@ def test_a_test_is_named_only_if_it_is_of_another_kind_than_its_file():
 
 def test_the_table_is_that_of_the_file():
     assert kinds.table() in (TESTS.parent / "CONTRIBUTING.md").read_text(), "run: python tests/kinds.py --write"
+
+
+def test_a_computed_test_starts_no_thread():
+    """Python 3.11 raises no audit event for one."""
+    with pytest.raises(BaseException, match="a test of real time"):
+        threading.Thread(target=print, daemon=True).start()
+
+
+def test_a_computed_test_may_start_some_programs():
+    """Python 3.13 says twice that one is started, if its whole path is given."""
+    sys.audit("os.posix_spawn", "/usr/bin/gcc", ["gcc"], {})
+    with pytest.raises(BaseException, match="a test of real time"):
+        sys.audit("os.posix_spawn", "/usr/bin/true", ["true"], {})
+
+
+class Case:
+    """Of a test of which `./test` has one in two cases."""
+
+    path, originalname = TESTS / "unit/test_bad_inputs.py", "test_files_without_end"
+
+    def __init__(self, value):
+        self.name, self.callspec = f"{self.originalname}[{value}]", self
+        self.params = {"value": value}
+
+
+def test_each_case_that_has_failed_is_tried_again(request):
+    """Of two that had failed, one was left out of the last try, which said that all was well."""
+    conftest = request.config.pluginmanager.getplugin(str(TESTS / "conftest.py"))
+    cases = [Case(value) for value in range(4)]
+    assert conftest.thorough_cases(cases, failed=False) == cases[2:]
+    assert conftest.thorough_cases(cases, failed=True) == []

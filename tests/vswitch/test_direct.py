@@ -76,7 +76,7 @@ def test_no_frame_overtakes_one_that_waits():
 
 @pytest.mark.parametrize("woken", [True, False])
 def test_frames_for_a_full_socket_are_tried_after_a_look_and_seldom_without_one(woken):
-    """Ten in a tenth of a second, in which nobody has looked: by then every 5 ms; every 0.2 ms if looks wake nobody."""
+    """While nobody looks, every 20 ms; every 0.2 ms if looks wake nobody."""
     rig = Wires(mode="backdraft", spin="0ns")
     rig.looking = False
     rig.tables[1].words[LAYOUT["WAKES"]] = woken
@@ -88,7 +88,7 @@ def test_frames_for_a_full_socket_are_tried_after_a_look_and_seldom_without_one(
     held, before = rig.tables[1].words[LAYOUT["HELD"] :], rig.row(1)["device"]["full_sockets"]
     rig.turn(1000, 100_000)
     attempts = rig.row(1)["device"]["full_sockets"] - before
-    assert attempts in range(15, 21) if woken else attempts in range(300, 600)
+    assert attempts in range(4, 7) if woken else attempts in range(300, 600)
     assert held[0] == 1 and rig.numbers() == [0]
     rig.look()
     rig.turn(2)

@@ -44,6 +44,11 @@ def test_no_thread_is_started():
         switch.start()
 
 
+def test_the_processors_are_the_same_on_each_machine():
+    """Where processor 0 was not to be used, tests of settings with `cpu` and `cpus` failed."""
+    assert world.os.sched_getaffinity(0) == {0, 1}
+
+
 def test_what_is_random_is_the_same_in_each_run():
     found = []
     for _ in range(2):

@@ -17,6 +17,7 @@ from penstock_net.vswitch.world.calls import table
 
 BEGIN_NS, DATE_NS, READ_NS = 10**12, 1_700_000_000 * 10**9, 1000
 NANO = 10**9
+PROCESSORS = (0, 1)  # whichever the machine has
 OWN = tuple(
     str(folder) + os.sep for folder in (Path(__file__).parents[1], Path(world.__file__).parents[2])
 )  # tests, penstock_net
@@ -34,14 +35,17 @@ class Part:
 
 
 class Turns:
-    """Time passes by READ_NS with each look at the clock, since code takes time; what is random is drawn from a seed."""
+    """Time passes by READ_NS with each look at the clock, since code takes time; what is random is drawn from a seed.
+
+    The switch may use PROCESSORS.
+    """
 
     calls = None
 
     def __init__(self, seed: int = 0) -> None:
         self.now, self.random = BEGIN_NS, random.Random(seed)
         self.parts = {
-            "os": Part(os, urandom=self.random.randbytes),
+            "os": Part(os, urandom=self.random.randbytes, sched_getaffinity=lambda pid: set(PROCESSORS)),
             "time": Part(time, **self.functions()),
         }
 

@@ -1,16 +1,15 @@
 """What a port has taken, and the kernel has not yet, of any kind of port."""
 
 from penstock_net.vswitch.ports import mmsg, tap
-from penstock_net.vswitch.ports.base import PortHandle
 
 
-def waiting_frames(handle: PortHandle) -> dict[str, int]:
+def waiting_frames(handle):
     """Frames, and what else there is."""
     found = mmsg.waiting_frames(handle)
     return {**found, "waiting_out": found["waiting_out"] + tap.waiting_datagrams(handle)}
 
 
-def give_up_waiting(handle: PortHandle) -> None:
+def give_up_waiting(handle):
     """Count the frames that the kernel does not take now as lost."""
     mmsg.give_up_waiting(handle)
     tap.give_up_datagrams(handle)

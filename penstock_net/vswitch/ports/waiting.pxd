@@ -1,0 +1,1 @@
+"""Nothing here is called by other compiled parts; waiting.py describes it."""
