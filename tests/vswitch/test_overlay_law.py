@@ -4,6 +4,7 @@ The switch runs under a virtual clock.  The test is both the peer, which does no
 at a constant rate: so it sets the backlog, and knows the receiver's rate.
 """
 
+import itertools
 import struct
 
 import pytest
@@ -144,3 +145,20 @@ def test_a_flow_may_occupy_an_eighth_of_the_free_buffers():
         flow.pass_by(frames, 0)
         flow.pass_by(0, 0)
         assert len(flow.pauses) == pauses, "BUFFERS_PART"
+
+
+def test_a_flow_of_which_nothing_is_taken_is_paused_for_an_eighth_of_that_time_until_something_is():
+    """No rate is known of it.  The peer does not obey, so that frames are dropped in the end: it is paused all the same."""
+    flow = Flow(step=100 * US, length=1400, buffers=256)
+    for _ in range(2500):
+        flow.pass_by(1, 0)
+    lengths = [ns for _, ns, _ in flow.pauses]
+    assert lengths == sorted(lengths) and lengths[0] == 50 * US and lengths[-1] == 10 * MS, "UNKNOWN_NS, STOPPED_NS"
+    growing = [(at, ns, rate) for at, ns, rate in flow.pauses if MS < ns < 10 * MS]
+    for (at, ns, rate), (then, longer, _) in itertools.pairwise(growing):
+        assert longer - ns == (then - at) // 8, "STOPPED_PART"
+        assert rate == pytest.approx(1e9 * 1500 / ns, abs=1), "STOPPED_BYTES"
+    count = len(flow.pauses)
+    for _ in range(300):
+        flow.pass_by(1, 100)
+    assert [pause[1:] for pause in flow.pauses[count:]] == [(0, 0)] and len(growing) > 5

@@ -20,7 +20,7 @@ cdef struct TxFlow:         # a transmit queue that the driver fills, of one flo
     int64_t shared_to       # of `sent`: a flow without a queue waits behind what was sent before
     int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
-    double rate_sent        # the rate that the peer was sent, bytes per second; 0: none
+    double rate_sent        # the rate that the peer was sent, bytes per second; 0: none; -1: that of a receiver that takes nothing
 
 cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
     int64_t at, next_at

@@ -186,7 +186,8 @@ def take_frame(worker, driver, frame, length, now):
         tx_flow.seen = tx_flow.put
     if not may_hold(worker, driver, held) or not put_in(worker, driver, port, number, descriptor(driver.spare, length)):
         drop_over(worker, driver, port, number, length, now)
-    elif driver.overlay and worker.mode == BACKDRAFT:
+    if driver.overlay and worker.mode == BACKDRAFT:
+        note_progress(tx_flow, txq_at(port, number), now)
         send_pause(worker, driver, number, length, now)
 
 

@@ -2,7 +2,8 @@ from penstock_net.vswitch.dataplane.driver_state cimport *
 from penstock_net.vswitch.dataplane.flowmap cimport copy_key, find_name
 from penstock_net.vswitch.dataplane.flowtable cimport find_flow
 from penstock_net.vswitch.dataplane.path_search cimport set_most
-from penstock_net.vswitch.dataplane.receiver cimport MOST_NS, drain_ns, gain, measure
+from penstock_net.vswitch.dataplane.receiver cimport drain_ns, gain, measure
+from penstock_net.vswitch.dataplane.schedule cimport hasten
 from penstock_net.vswitch.ports.segment cimport Cut, Joint, begin_cut, begin_join, finish_join, joined, next_segment
 from penstock_net.vswitch.dataplane.session cimport CONTENT_AT, FIRST, FRAME, HELLO, LAST, MIDDLE, PAUSE, PROBE, Session, put_word, search_of, word_of
 from penstock_net.vswitch.dataplane.session cimport session_halve_window, session_due, session_may_send, session_message
@@ -18,6 +19,9 @@ cdef enum:
     STARVING_NS = 1000000   # the same while the flow's backlog is nearly empty
     STARVING_PART = 4       # nearly empty: at most this part (a quarter) of th_goal
     BUFFERS_PART = 8        # of a port's free buffers, which a flow may occupy before it is paused: an eighth
+    STOPPED_PART = 8        # of the time for which nothing of a flow was taken, that it is paused, if no rate is known: an eighth
+    STOPPED_NS = 10000000   # of such a pause, at most
+    STOPPED_BYTES = 1500    # or more if its frames are longer: may follow in as much time after it
     LOOK_NS = 10000000      # between two looks at the socket's losses
     RETRY_NS = 1000000      # after there was no room for a HELLO
     PIECES = 64             # datagrams of a frame that are joined, messages of a turn

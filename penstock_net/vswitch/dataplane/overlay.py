@@ -30,13 +30,17 @@ if not cython.compiled:
         ROOM,
         STARVING_NS,
         STARVING_PART,
+        STOPPED_BYTES,
+        STOPPED_NS,
+        STOPPED_PART,
         cut_of,
         joint_of,
         rate_of,
         session_of,
     )
     from penstock_net.vswitch.dataplane.path_search import set_most
-    from penstock_net.vswitch.dataplane.receiver import MOST_NS, drain_ns, gain, measure
+    from penstock_net.vswitch.dataplane.receiver import drain_ns, gain, measure
+    from penstock_net.vswitch.dataplane.schedule import hasten
     from penstock_net.vswitch.dataplane.session import (
         CONTENT_AT,
         FIRST,
@@ -59,7 +63,7 @@ if not cython.compiled:
         word_of,
     )
     from penstock_net.vswitch.dataplane.session_view import session_row
-    from penstock_net.vswitch.dataplane.state import REASONS, byte_at, port_at, signed_of, txq_at, view_of, whole
+    from penstock_net.vswitch.dataplane.state import MOST_PORTS, REASONS, byte_at, port_at, signed_of, txq_at, view_of, whole
     from penstock_net.vswitch.memory.layout import load64, memcpy, word_at, word_from
     from penstock_net.vswitch.ports.base import (
         A_FRAME,
@@ -373,7 +377,7 @@ def take_pause(worker, driver, datagram, length, now):
     rxq.pause_session = overlay.session.sessions
     rxq.pause_number = at
     overlay.pauses_in += 1
-    ns = max(0, min(signed_from(content + 40), MOST_NS))
+    ns = max(0, min(signed_from(content + 40), STOPPED_NS))
     rxq.at = now
     rxq.rate = rate_of(word_from(content + 48))
     rxq.next_at = now + ns
@@ -381,6 +385,8 @@ def take_pause(worker, driver, datagram, length, now):
         txq_at(side_of(driver), number).until = now + ns
         driver.side.pauses += 1
         driver.side.paused_ns += ns
+    elif rxq.rate < 1:
+        hasten(worker, MOST_PORTS + driver.port, now)
 
 
 def taken_from(port):
@@ -395,7 +401,9 @@ def send_pause(worker, driver, number, length, now):
     """After a frame of a flow has come in: send the peer a pause, or a new rate, if one is due.
 
     A pause is due when more than th_over of the flow waits, or when it occupies more than its part of the free buffers, counted
-    in frames of this length.  It lasts until th_goal is left at the receiver, and no frame of the flow here.
+    in frames of this length.  It lasts until th_goal is left at the receiver, and no frame of the flow here.  Of a flow of which
+    nothing has been taken for long, at no known rate, it lasts an eighth of that time, and one frame follows in each further
+    eighth; that is over with the first one that finds no pause due.
     docs/vswitch-overlay.md derives the control law and its constants.
     """
     tx_flow = tx_flow_at(driver, number)
@@ -410,18 +418,28 @@ def send_pause(worker, driver, number, length, now):
     rate = 0.0
     flow = find_flow(worker, key)
     if flow:
+        taken = flow.consumed
         measure(worker, flow, view_of(port_at(worker, flow.target)), now)
+        if flow.consumed != taken:
+            tx_flow.moved_at = now
         queued += flow.sent - flow.consumed
         goal = flow.goal
         over = flow.over
         rate = flow.rate
     excess = queued - goal
     ns = 0
+    held_to = 0.0
     pausing = 1 if queued > over or behind > free * length // BUFFERS_PART else 0
     if pausing:
         if now < tx_flow.quiet_until:
             return
         ns = drain_ns(max(excess, behind), rate)
+        stopped_ns = min((now - tx_flow.moved_at) // STOPPED_PART, STOPPED_NS)
+        if rate < 1 and stopped_ns > ns:
+            ns = stopped_ns
+            held_to = 1e9 * max(length, STOPPED_BYTES) / ns
+    elif tx_flow.rate_sent < 0:
+        rate = 0.0
     elif not may_correct(tx_flow, rate, queued, goal, now):
         return
     elif excess > 0:
@@ -429,8 +447,8 @@ def send_pause(worker, driver, number, length, now):
     rate *= gain(queued - 1e-9 * ns * rate, goal)
     if not pausing and is_about_right(tx_flow, rate, now):
         return
-    if write_pause(driver, key_of_tx_flow(tx_flow), ns, whole(min(rate, MOST_RATE)), now):
-        tx_flow.rate_sent = rate
+    if write_pause(driver, key_of_tx_flow(tx_flow), ns, whole(min(max(rate, held_to), MOST_RATE)), now):
+        tx_flow.rate_sent = -1.0 if held_to > 0 else rate
         tx_flow.pause_sent_at = now
         tx_flow.quiet_until = now + ns
 

@@ -1,0 +1,60 @@
+"""Two switches with an overlay between them, and a receiver that stops reading: its sender behind the other switch is held."""
+
+import pytest
+from test_pair import MS, SETTINGS, STARTS
+from test_pair_edges import classes
+
+from penstock_net.vswitch.simulation import edges
+from penstock_net.vswitch.simulation import steps as known
+from penstock_net.vswitch.simulation.laws import BOUND_NS
+from penstock_net.vswitch.simulation.pair import Pair
+from penstock_net.vswitch.support.balance import balance
+
+STOPS, STOP_NS = 60, 5 * MS  # for which it has stopped, in steps
+EACH = 75  # frames: 4500 in all, and a flow may hold 3600 at the far side
+FRAME = 1400
+
+
+def send_to_stopped(pair, sender):
+    """Frames for c, which does not read, at full speed; and some for d beside it, which come in time: a law."""
+    known.stop_reading(pair.machines["far"], "c")
+    for _ in range(STOPS):
+        known.send(pair.machines["near"], "b", "d", 4, 700)
+        known.send(pair.machines["near"], sender, "c", EACH, FRAME)
+        pair.pass_time(STOP_NS)
+
+
+def started(pair):
+    for step in STARTS:
+        known.start(pair.machine(step.to), step.to)
+    pair.world.wait(pair.world.now + 20 * MS)
+
+
+@pytest.mark.parametrize("delay_ns", [500_000, 10_000])
+@pytest.mark.parametrize("sender", ["a", "t"])
+@pytest.mark.parametrize("before", ["none", "some", "slowly"])
+def test_the_sender_of_a_stopped_receiver_is_held(sender, before, delay_ns):
+    """It was not: the far side took all that came, and dropped what was beyond the share of a flow.
+
+    An application holds its frames in its own memory; those of a TAP wait in a class of its edge.  `before`: whether c has read.
+    """
+    with Pair(1, {**SETTINGS, "delay_ns": delay_ns, "edge": sender == "t"}) as pair:
+        started(pair)
+        near, far = pair.machines["near"], pair.machines["far"]
+        if before == "slowly":
+            known.read_slowly(far, "c", 4, MS // 4)  # so its rate is known
+        for _ in range(20 if before != "none" else 0):
+            known.send(near, sender, "c", 10, FRAME)
+            pair.pass_time(MS)
+        send_to_stopped(pair, sender)
+        assert far.call(balance)["parked"] < 250, "an eighth more each time: logarithmic"
+        if sender == "t":
+            assert classes(pair, "near", "t") == 1 and near.link("t").queueing.waiting() > 3500
+        known.read_again(far, "c")
+        sent = pair.record.sent
+        pair.pass_time(BOUND_NS)
+        if sender == "a":
+            assert pair.record.came >= sent, "what waited comes within the bound"
+        pair.pass_time(edges.EMPTY_NS)
+        assert pair.record.came == pair.record.sent > STOPS * EACH
+        assert [sum(pair.account().values()), far.call(balance)["parked"]] == [0, 0]
