@@ -8,17 +8,7 @@ import cython
 
 if not cython.compiled:
     from penstock_net.fabric.queueing import alloc_frame, alloc_packet, free_frame, free_packet, set_node_event
-    from penstock_net.fabric.state import (
-        ACK,
-        KEY_BITS,
-        NEVER,
-        NO_PACKET,
-        RETRY,
-        THROW_AWAY,
-        THROWN_AWAY,
-        UNNUMBERED,
-        copy_packet,
-    )
+    from penstock_net.fabric.state import ACK, KEY_BITS, NEVER, NO_PACKET, RETRY, THROW_AWAY, THROWN_AWAY, UNNUMBERED, copy_packet
 
 
 def copy_of(node, pkt):
