@@ -7,6 +7,7 @@ from test_simulation import MS, SETTINGS
 
 from penstock_net.vswitch.daemon.condition import EDGE_FAILED, UP
 from penstock_net.vswitch.daemon.keeper import EDGE_AFTER_S, SLOW_POLL_S, Keeper
+from penstock_net.vswitch.daemon.kept import Kept
 from penstock_net.vswitch.simulation import edges
 from penstock_net.vswitch.simulation.laws import Broken
 from penstock_net.vswitch.simulation.machine import Machine
@@ -61,7 +62,7 @@ def test_an_edge_that_fails_for_another_reason_begins_anew():
 @pytest.mark.parametrize("mistake", ["nobody looks", "it is not begun anew"])
 def test_a_mistake_is_found(mistake):
     if mistake == "nobody looks":
-        wrong = mock.patch("penstock_net.vswitch.daemon.keeper._failed", lambda kept: False)
+        wrong = mock.patch.object(Kept, "lacks_edge", False)
     else:
         wrong = mock.patch.object(Keeper, "_begin_edge", lambda self, kept: "")
     with wrong, pytest.raises(Broken, match="the edge does not begin anew"):
