@@ -16,7 +16,6 @@ Hypothesis: how long an example takes is no reason to fail; the same examples ev
 import os
 import signal
 import sys
-import threading
 import types
 from collections import defaultdict
 from collections.abc import Iterator
@@ -59,6 +58,8 @@ REAL_TIME = (
     "papers/test_backdraft_figures.py::test_tcp_of_the_kernel_meets_loss",
     "papers/test_command.py",
     "papers/test_confirm.py",
+    "papers/test_framework.py::test_a_run_that_fails_in_a_worker_is_reported_as_without_workers",
+    "papers/test_framework.py::test_workers_simulate_what_the_cache_lacks",
     "papers/test_records.py",
     "schemes/test_conformance.py",  # `penstock check` ends a run that does not come to its end
     "schemes/test_faults.py",
@@ -121,7 +122,7 @@ STARTS = {
     "os.forkpty",
     "os.posix_spawn",
     "os.system",
-    "_thread.start_new_thread",
+    "_thread.start_new_thread",  # from Python 3.12 on
     "_thread.start_joinable_thread",  # from Python 3.13 on
     "socket.__new__",
 }
@@ -164,14 +165,6 @@ class Guard:
     def __init__(self) -> None:
         self.test, self.programs = "", set(PROGRAMS)
         sys.addaudithook(self.heard)
-        if sys.version_info < (3, 12):  # it tells nobody of a thread that is started
-            start = threading.Thread.start
-
-            def heard_and_started(thread: threading.Thread) -> None:
-                self.heard("_thread.start_new_thread", (thread,))
-                start(thread)
-
-            threading.Thread.start = heard_and_started  # type: ignore[method-assign]
 
     @contextmanager
     def watching(self, item: pytest.Item) -> Iterator[None]:

@@ -5,7 +5,6 @@ What a computed test may not do, and which cases are tried again.
 
 import ast
 import sys
-import threading
 from pathlib import Path
 
 import kinds
@@ -37,12 +36,6 @@ def test_a_test_is_named_only_if_it_is_of_another_kind_than_its_file():
 
 def test_the_table_is_that_of_the_file():
     assert kinds.table() in (TESTS.parent / "CONTRIBUTING.md").read_text(), "run: python tests/kinds.py --write"
-
-
-def test_a_computed_test_starts_no_thread():
-    """Python 3.11 raises no audit event for one."""
-    with pytest.raises(BaseException, match="a test of real time"):
-        threading.Thread(target=print, daemon=True).start()
 
 
 def test_a_computed_test_may_start_some_programs():
