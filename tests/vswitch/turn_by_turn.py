@@ -86,7 +86,10 @@ def for_own_code(owner, name, replacement):
 
 
 def refuse(thread: threading.Thread) -> None:
-    """What takes the place of `Thread.start`: Python 3.11 tells nobody of a thread that is started."""
+    """What takes the place of `Thread.start`: Python 3.11 tells nobody of a thread that is started.
+
+    One that a library starts is none of the test's, such as matplotlib's while it looks for fonts for the first time.
+    """
     raise NotComputed(f"a thread {thread.name} is started: a test of real time? See tests/vswitch/kinds.txt")
 
 
@@ -104,7 +107,7 @@ class used:
         self.patches = [
             mock.patch.multiple(time, **functions),
             mock.patch.object(os, "urandom", for_own_code(os, "urandom", turns.random.randbytes)),
-            mock.patch.object(threading.Thread, "start", refuse),
+            mock.patch.object(threading.Thread, "start", for_own_code(threading.Thread, "start", refuse)),
         ]
         for patch in self.patches:
             patch.start()
