@@ -121,8 +121,8 @@ def text(found: Study, settings: bool = True, width: int | None = None) -> Itera
             yield from ("", f"{what_ifs.WHAT[what]}:")
             yield from fitted(what_ifs.table(results), len(results[0].case.varied), width)
             yield from wrapped(what_ifs.legend(what), width)
-            if what == "ecn" and found.what_ifs.choice:
-                yield from wrapped(what_ifs.said(found.what_ifs.choice), width)
+            if line := what_ifs.concluded(found.what_ifs, what):
+                yield from wrapped(line, width)
         yield ""
         for line in notes(found.what_ifs):
             yield from wrapped(line, width)
@@ -313,8 +313,8 @@ def markdown(found: Study) -> Iterator[str]:
             yield from (f"### {_cell(what_ifs.WHAT[what].capitalize())}", "", f"![{what}]({what}.png)", "")
             yield from _table(what_ifs.table(results))
             yield from ("", f"{what_ifs.legend(what)}.")
-            if what == "ecn" and found.what_ifs.choice:
-                yield from ("", f"{what_ifs.said(found.what_ifs.choice)}.")
+            if line := what_ifs.concluded(found.what_ifs, what):
+                yield from ("", f"{line}.")
             yield ""
         yield from (f"* {note}" for note in notes(found.what_ifs))
 

@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from penstock_net.results.run import Run
 
 BEFORE, AFTER = "as it is", "advised"
-SPRAYED, BY_FLOW = "by packet", "by flow"
+DISTANCE = 32  # packets that may overtake one before it counts as lost
+BY_FLOW, SPRAYED, WAITING = "by flow", "by packet", f"by packet, distance {DISTANCE}"
+SPRAYING = "dcqcn+spray+recovery:irn"
+PATHS: dict[str, dict[str, Any]] = {  # what a scheme's table has for them
+    BY_FLOW: {},
+    SPRAYED: {"name": SPRAYING},
+    WAITING: {"name": SPRAYING, "recovery": {"distance": DISTANCE}},
+}
 SHARED = (16, 4, 1)  # parts of the shared buffer
 BYSTANDERS = ("0us", "20us", "40us", "60us")  # when they start
 LARGEST_FAN_IN = 256
 MARKING = (0.25, 1.0, 4.0)  # times K_max of the default
 RISES = (2, 8)  # K_max to K_min
 PERCENTS = (1, 5, 20)
+WHOLE = "nothing"  # fails
 START = "10us"  # of what goes wrong
 SLOWER = 4
 STOPPED = "1Mbps"  # of a receiver that has stopped
@@ -57,10 +65,10 @@ STATISTICS: dict[str, dict[str, str]] = {  # of `penstock sweep --statistic`, or
 COLUMNS = {
     "incast": ("bystanders p99", "incast", "buffer", "paused", "drops"),
     "ecn": ("short p99", "long p99", "both", "buffer", "paused", "drops"),
-    "failures": ("p50", "p99", "slowest", "drops", "not done"),
+    "failures": ("p50", "p99", "slowest", "again", "drops", "not done"),
     "storm": ("stuck", "others", "p99", "drops", "storms"),
 }
-UNITS = {"incast": "us", "slowest": "us", "buffer": "MB", "paused": "%"}
+UNITS = {"incast": "us", "slowest": "us", "again": "%", "buffer": "MB", "paused": "%"}
 MEANS = {
     "bystanders p99": "99th percentile of their slowdown",
     "incast": "its last flow's time",
@@ -72,13 +80,14 @@ MEANS = {
     "p50": "of the slowdown of all flows",
     "p99": "of the slowdown of flows that have ended",
     "slowest": "the last flow's time",
+    "again": "bytes that were sent again",
     "not done": "flows that had not ended",
     "stuck": "flows to other servers that had not ended",
     "others": "flows to other servers",
     "drops": "packets",
     "storms": "times that a watchdog acted",
 }
-LABELS = {"incast": "incast time", "storms": "acted"}
+LABELS = {"again": "sent again", "incast": "incast time", "storms": "acted"}
 
 
 @dataclass(frozen=True)
@@ -195,12 +204,11 @@ class _Maker:
         pfc: dict[str, Any] | None = None,
         topology: dict[str, Any] | None = None,
         run: dict[str, Any] | None = None,
-        sprayed: bool = False,
+        paths: str = BY_FLOW,
     ) -> Case:
         table = scheme(self.switch, values, net.servers, self.job.dcqcn)
         table["pfc"] |= pfc or {}
-        if sprayed:
-            table["name"] = "dcqcn+spray+recovery:irn"
+        table |= PATHS[paths]
         name = "-".join([what, *varied.values(), *([settings] if len(self.settings) > 1 else [])])
         file = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
         network = "switch.txt" if net is self.alone else f"fabric-{net.spines}.txt"
@@ -278,24 +286,22 @@ def _failures(made: _Maker) -> Iterator[Case]:
     else:
         made.left_out.append("failures: a dead spine and fewer spines need [fabric] in the job")
         slow = {"a": "h0", "b": "switch", "rate": f"{made.switch.ports[0].gbps / SLOWER:g}Gbps"}
-    broken: dict[str, dict[str, Any]] = {"nothing": {}, "slow link": {"changes": [{"time": START, **slow}]}}
+    broken: dict[str, dict[str, Any]] = {WHOLE: {}, "slow link": {"changes": [{"time": START, **slow}]}}
     if net.leaves and net.spines > 1:
         broken["dead spine"] = {"changes": [{"time": START, "switch": "spine0", "up": False}]}
-    for sprayed in (False, True) if net.leaves else (False,):
-        paths = {"paths": SPRAYED if sprayed else BY_FLOW} if net.leaves else {}
+    for paths in PATHS if net.leaves else (BY_FLOW,):
         for what, topology in broken.items():
-            yield from _both(made, {"fails": what, **paths}, net, topology, sprayed)
+            yield from _both(made, what, net, topology, paths)
         for part in (2, 4):
             if net.spines >= part:
                 fewer = made.network(part)
-                yield from _both(
-                    made, {"fails": f"{net.spines - fewer.spines} of {net.spines} spines", **paths}, fewer, {}, sprayed
-                )
+                yield from _both(made, f"{net.spines - fewer.spines} of {net.spines} spines", fewer, {}, paths)
 
 
-def _both(made: _Maker, varied: dict[str, str], net: Network, topology: dict[str, Any], sprayed: bool) -> Iterator[Case]:
+def _both(made: _Maker, fails: str, net: Network, topology: dict[str, Any], paths: str) -> Iterator[Case]:
+    varied = {"fails": fails, "paths": paths} if net.leaves else {"fails": fails}
     for name, values in made.settings.items():
-        yield made.case("failures", varied, name, values, net, topology=topology, sprayed=sprayed)
+        yield made.case("failures", varied, name, values, net, topology=topology, paths=paths)
 
 
 def _storm(made: _Maker) -> Iterator[Case]:
@@ -345,10 +351,12 @@ def measured(what: str, run: Run) -> dict[str, float | None]:
             value = None
         out[name] = value / 1000 if value is not None and UNITS.get(name) == "us" else value
     summary = run.summary
-    to_others = run.frame("flows").filter(pl.col("dst") != 0)
+    flows = run.frame("flows")
+    to_others = flows.filter(pl.col("dst") != 0)
     out |= {
         "buffer": (summary["max_buffer_bytes"] or 0) / 1e6,
         "paused": 100 * (summary["pfc_pause_fraction"] or 0.0),
+        "again": 100 * int(flows["retransmitted_bytes"].sum()) / max(int(flows["bytes"].sum()), 1),
         "drops": summary["drops"],
         "not done": summary["flows_started"] - summary["flows_finished"],
         "storms": summary.get("storms") or 0,
@@ -455,3 +463,28 @@ def said(choice: Choice) -> str:
     if choice.changed:
         return f"{point} is better than {choice.before} ({by}), and is chosen"
     return f"{point} is the best of the grid, and not better than {choice.before} beyond chance ({by}), which stays"
+
+
+def concluded(made: WhatIfs, what: str) -> str:
+    """What a what-if says, in a line; "": its numbers alone."""
+    if what == "ecn" and made.choice:
+        return said(made.choice)
+    return said_of_distance(made.of(what)) if what == "failures" else ""
+
+
+def said_of_distance(results: list[Result]) -> str:
+    """What a distance does where packets take all paths and nothing fails, in a line; "" if nothing was sprayed."""
+    whole = [one for one in results if one.case.settings == AFTER and one.case.varied["fails"] == WHOLE]
+    found = {one.case.varied.get("paths"): one for one in whole}
+    soon, late = found.get(SPRAYED), found.get(WAITING)
+    if soon is None or late is None:
+        return ""
+    pairs = [(a, b) for a, b in zip(soon.values["p99"], late.values["p99"]) if a and b]
+    ratio = ratio_interval([a / b for a, b in pairs])
+    again = " and ".join(f"{_short(one.numbers['again'].mean)} %" for one in (soon, late))
+    words = f"by packet, without and with recovery.distance = {DISTANCE}, {again} of the bytes are sent again"
+    if len(pairs) < 2:
+        return f"{words}; whether the distance is better takes more seeds"
+    verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not different beyond chance"
+    within = f"95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
+    return f"{words}; with it the p99 is {verdict} (without / with: {_short(ratio.mean)}, {within})"

@@ -127,7 +127,7 @@ def _pictures(found: Study) -> str:
     if found.what_ifs:
         for what, results in simulated(found.what_ifs):
             head, *body = what_ifs.table(results)
-            said = what_ifs.said(found.what_ifs.choice) if what == "ecn" and found.what_ifs.choice else ""
+            said = what_ifs.concluded(found.what_ifs, what)
             quiet = f'<p class="quiet">{escape(said)}.</p>' if said else ""
             numbers = elements.table(Table(head, body), CAPTIONS[what])
             numbers += f'<p class="quiet">{escape(what_ifs.legend(what))}.</p>'

@@ -51,6 +51,8 @@ def modelled(flows, hosts=7, **changes):
 # ---- packet by packet ----
 
 BUSY = [(src, 4 + dst, 120_000 + 7_001 * dst + 500 * src, 100 * dst + src) for dst in range(3) for src in range(4)]
+# short flows of senders whose long flows have tokens, and less left than the short ones have
+LAST_WORDS = [(i, 3 + i, 100_000, 1000 + i) for i in range(3)] + [(i, 6, 48_000, 37_500 + 700 * i) for i in range(3)]
 CASES = {
     **{f"crowd {i}": (crowd(i), {}, {}) for i in range(3)},
     "everybody": (crowd(7, count=50, receivers=7), {}, {}),
@@ -65,6 +67,9 @@ CASES = {
     "late messages": (crowd(8, receivers=5, count=40), *2 * ({"beta": 1.02},)),
     "too late": (BUSY, *2 * ({"beta": 1.01, "r": 8},)),
     "refused": (crowd(11, count=60, receivers=6, largest=120_000, over=40_000), *2 * ({"beta": 1.03, "r": 8, "k": 1},)),
+    "requests too late": (crowd(4, receivers=7, count=30), *2 * ({"beta": 1.015, "r": 1},)),
+    "short beside what is left of long": (LAST_WORDS, {}, {}),
+    "short flows that wait": ([(1 + i, 0, 45_000 - 1000 * i, 100 * i) for i in range(6)], {}, {}),
     "slow rounds": (crowd(9), {"beta": 3, "resend": 0.6}, {"beta": 3, "again": 0.6}),
 }
 
@@ -94,6 +99,7 @@ def test_the_cases_have_channels_that_are_refused_and_flows_that_are_asked_for_a
 MISTAKES = {
     "grants what is used": ("free = dcpim.k - here.given", "free = 1 * dcpim.k"),
     "grants of an older round": (".number + 1 == here.round", ".number + 2 >= here.round"),
+    "late requests": ("    if node.now > due:\n        return\n", "    due = max(due, node.now)\n"),
     "never refuses": ("    if here.giving == epoch + 1:\n", "    if here.giving < 0:\n"),
     "refusals are ignored": ("max(channel.links - frame.links, 0)", "channel.links"),
     "the longest first": ("key = offer.left", "key = -offer.left"),
@@ -112,7 +118,12 @@ MISTAKES = {
     ),
     "tokens for ever": ("node.now > run.until", "node.now > NEVER"),
     "senders in the order of arrival": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, LATER)"),
+    "long before short": ("set_rank(node, flow, LATER + frame.left)", "set_rank(node, flow, frame.left)"),
     "one level": ("level += 1", "level += 0"),
+    "short flows are not asked for again": (
+        "node.now + mine.packets * packet_time(dcpim, node) + resend_time(dcpim, node)",
+        "NEVER // 2",
+    ),
     "from the first packet on": ("mine.next = missing_from(dcpim, incoming, 0)", "mine.next = 0"),
     "a row of old channels": ("        here.matched[row] = 0\n", ""),
 }

@@ -78,7 +78,7 @@ def faulty(count=4):
 def test_a_spec_repeats_its_number(folder):
     """Each file, simulated by itself, has the numbers of its row; and what is there is not simulated again."""
     made = simulate(advice_of(), read_job(Path("job.toml")), None, folder / "out", (1, 2), 1, ("incast", "failures"))
-    assert len(made.of("incast")) == 3 and len(made.of("failures")) == 8
+    assert len(made.of("incast")) == 3 and len(made.of("failures")) == 12
     for one in [made.of("incast")[-1], made.of("failures")[1], made.of("failures")[-1]]:
         for number, seed in enumerate(made.seeds):
             spec = load_spec(folder / f"out/specs/{one.case.name}.toml", seed=seed)
@@ -93,14 +93,14 @@ def test_the_command_goes_on_where_it_was(folder, capsys):
     command = ["advise", "site.toml", "--job", "job.toml", "--out", "out", "--workers", "1", "--seeds", "1"]
     assert main([*command, "--what-if", "failures"]) == 0
     first = capsys.readouterr()
-    assert "8 runs, 0 of them finished before" in first.err and "a row again: penstock run out/specs/FILE --seeds 1" in first.out
+    assert "12 runs, 0 of them finished before" in first.err and "a row again: penstock run out/specs/FILE --seeds 1" in first.out
     assert main([*command, "--what-if", "failures"]) == 0
     second = capsys.readouterr()
-    assert "8 runs, 8 of them finished before" in second.err and second.out == first.out
+    assert "12 runs, 12 of them finished before" in second.err and second.out == first.out
     files = {path.name for path in Path("out").iterdir()}
     assert files >= {"report.html", "report.md", "failures.png", "headroom.png", "specs", "what-ifs", "advice.json"}
     said = json.loads(Path("out/advice.json").read_text())["what_ifs"]
-    assert all((Path("out") / one["spec"]).is_file() for one in said) and len(said) == 8
+    assert all((Path("out") / one["spec"]).is_file() for one in said) and len(said) == 12
     assert "failures.png" in Path("out/report.md").read_text()
 
 
@@ -121,6 +121,57 @@ def test_a_watchdog_acts_in_a_storm(folder):
     found = {tuple(one.case.varied.values()): one.numbers for one in made.results}
     assert found["server pauses", "none"]["storms"].mean == 0 < found["server pauses", "200us, drop"]["storms"].mean
     assert found["server pauses", "none"]["drops"].mean == 0 < found["server pauses", "200us, drop"]["drops"].mean
+
+
+# ---- The distance of sprayed packets ----
+
+
+def sprayed(soon, late, again=(3.0, 0.0)):
+    """Results of failures with these p99 by seed, without and with a distance where nothing fails; of other cases it is 1."""
+    cases, _ = what_ifs.cases(advice_of(), read_job(Path("job.toml")), None, ("failures",))
+    out = []
+    for case in cases:
+        paths = case.varied["paths"]
+        at = [what_ifs.SPRAYED, what_ifs.WAITING].index(paths) if paths != what_ifs.BY_FLOW else 2
+        p99 = (soon, late, [1.0] * len(soon))[at] if case.varied["fails"] == "nothing" else [1.0] * len(soon)
+        values = {**dict.fromkeys(what_ifs.COLUMNS["failures"], 1.0), "again": (*again, 0.0)[at]}
+        out.append(what_ifs.result(case, [{**values, "p99": value} for value in p99]))
+    return out
+
+
+def test_sprayed_packets_are_simulated_without_and_with_a_distance(folder):
+    """Of the scheme with selective repeat, which otherwise takes the first packet that was overtaken for lost."""
+    cases, _ = what_ifs.cases(advice_of(), read_job(Path("job.toml")), None, ("failures",))
+    schemes = {case.varied["paths"]: tomllib.loads(case.spec)["scheme"] for case in cases}
+    assert list(schemes) == [what_ifs.BY_FLOW, what_ifs.SPRAYED, what_ifs.WAITING]
+    assert "spray" not in schemes[what_ifs.BY_FLOW]["name"] and "recovery" not in schemes[what_ifs.SPRAYED]
+    assert schemes[what_ifs.WAITING] == {**schemes[what_ifs.SPRAYED], "recovery": {"distance": what_ifs.DISTANCE}}
+    fails = [[case.varied["fails"] for case in cases if case.varied["paths"] == paths] for paths in schemes]
+    assert fails[0] == fails[1] == fails[2] and len(cases) == len({case.name for case in cases}) == 12
+
+
+def test_fewer_packets_are_sent_twice_with_the_distance(folder):
+    made = simulate(advice_of(), read_job(Path("job.toml")), None, folder / "out", (1,), 1, ("failures",))
+    again = {one.case.varied["paths"]: one.numbers["again"].mean for one in made.results if one.case.varied["fails"] == "nothing"}
+    assert again[what_ifs.WAITING] < again[what_ifs.SPRAYED] and again[what_ifs.BY_FLOW] == 0
+    assert "whether the distance is better takes more seeds" in what_ifs.concluded(made, "failures")
+
+
+@pytest.mark.parametrize(
+    ("late", "words"),
+    [
+        ([8.0, 9.0, 10], "with it the p99 is better (without / with: 1.26,"),
+        ([13.0, 14, 15], "with it the p99 is worse"),
+        ([10, 9.0, 14], "with it the p99 is not different beyond chance"),
+    ],
+)
+def test_what_is_said_of_the_distance(late, words, folder):
+    results = sprayed([10.0, 11, 13], late)
+    line = what_ifs.concluded(what_ifs.WhatIfs(tuple(results), (), (1, 2, 3)), "failures")
+    assert line.startswith("by packet, without and with recovery.distance = 32, 3 % and 0 % of the bytes are sent again; ")
+    assert words in line
+    (found,) = study(Path("site.toml"))
+    assert line in list(text(with_what_ifs(found, what_ifs.WhatIfs(tuple(results), (), (1, 2, 3)))))
 
 
 # ---- The ECN point ----
