@@ -1,4 +1,4 @@
-"""NDP, ExpressPass and IRN beside their published numbers: on small fabrics and by hand."""
+"""NDP, ExpressPass, IRN and ConWeave beside their published numbers: on small fabrics and by hand."""
 
 import numpy as np
 import polars as pl
@@ -6,9 +6,9 @@ import pytest
 from steps import every_step
 
 import penstock_net as ps
-from penstock_papers import Runs
+from penstock_papers import Runs, frames
 from penstock_papers import cache as store
-from penstock_papers.beyond import expresspass, irn, ndp
+from penstock_papers.beyond import conweave, expresspass, irn, ndp
 from penstock_papers.claims import PASS
 from penstock_papers.registry import SCALES
 
@@ -108,3 +108,31 @@ def test_flows_of_irn_have_the_shares_and_the_load_of_the_paper():
     assert np.mean(sizes < 1000) == pytest.approx(0.5, abs=0.01) and np.mean(sizes > 200_000) == pytest.approx(0.15, abs=0.01)
     assert sizes.sum() * 8 / (irn.HOSTS * irn.GBPS * 20e6) == pytest.approx(0.7, abs=0.03)
     assert all(src != dst for src, dst, _, _ in made) and sizes.min() >= 32 and sizes.max() < 3_000_000
+
+
+# ---- ConWeave ----
+
+
+def test_every_step_of_conweave(monkeypatch, tmp_path):
+    monkeypatch.setattr(conweave, "US", dict.fromkeys(SCALES, 60))
+    runs, data, claims = every_step("beyond/conweave", tmp_path)
+    assert all(runs.summary(label)["drops"] == 0 for label in runs if label.startswith("PFC"))
+    twice = data.filter((pl.col("panel") == "again") & (pl.col("series") == conweave.DRILL) & (pl.col("traffic") == "IRN"))
+    assert twice["y"].min() > 0 and len(claims) == len(conweave.CLAIMS)
+
+
+def test_what_is_compared_with_conweave_is_by_hand():
+    """Over PFC the best other is LetFlow, since DRILL is none of them; over IRN it is DRILL, by which the gain is smaller."""
+    panels = {"average": 1.0, "tail": 10.0, "again": 0.0, "drops": 0.0, "unfinished": 0.0}
+    factors = {conweave.ECMP: 4.0, conweave.LETFLOW: 2.0, conweave.DRILL: 1.25, conweave.CONWEAVE: 1.0}
+    parts = [
+        frames.rows(panel, name, [load], [unit * factor], traffic=transport)
+        for panel, unit in panels.items()
+        for name, factor in factors.items()
+        for transport in conweave.OTHERS
+        for load in conweave.LOADS
+    ]
+    found = conweave.numbers(pl.concat(parts), "paper")
+    assert found["average"] == (50, "PFC, load 50 %, LetFlow") and found["tail"] == (50, "PFC, load 50 %, LetFlow")
+    assert found["pfc-80-average"] == 75 and found["irn-50-tail"] == 75 and found["drill-irn"] == 1.25
+    assert found["letflow"][0] == 0.5 and found["order"][0] and found["lossless"][0] and found["ends"][0]
