@@ -121,7 +121,7 @@ def write_device(worker, own, now):
     if driver.side.levels:
         done += put_out(worker, driver, now)
     if driver.overlay:
-        overlay_turn(driver, now)
+        overlay_turn(worker, driver, now)
     if driver.holds:
         driver.next_due = min(driver.next_due, now + 100 * NO_ROOM_NS)  # often enough for `is_down_shortly`
     worker.next_due = min(worker.next_due, driver.next_due)

@@ -18,6 +18,7 @@ if not cython.compiled:
         held_in,
         incoming_of,
         key_of_tx_flow,
+        note_progress,
         own_key,
         own_view,
         tx_flow_at,
@@ -295,12 +296,6 @@ def evict(driver, port, number, sent):
     driver.evictions += 1
 
 
-def note_progress(tx_flow, txq, now):
-    if txq.served != tx_flow.seen:
-        tx_flow.seen = txq.served
-        tx_flow.moved_at = now
-
-
 # ---- Transmit queues ----
 
 
@@ -342,6 +337,7 @@ def name_tx_flow(worker, driver, number, key, now):
     tx_flow.quiet_until = 0
     tx_flow.pause_sent_at = 0
     tx_flow.rate_sent = 0
+    tx_flow.hold_until = 0
 
 
 def reclaim_tx_flow(worker, driver, now):
@@ -418,7 +414,7 @@ def forget_idle_tx_flows(worker, driver, now):
         note_progress(tx_flow, txq, now)
         if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker, driver):
             evict(driver, port, driver.age_at, tx_flow.shared_to)
-        if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq):
+        if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq) or tx_flow.check_at:
             continue
         if tx_flow.open:
             if not is_drained(view, end_of_tx_flow(tx_flow)) or not close_queue(view, end_of_tx_flow(tx_flow), 0, driver.age_at):
