@@ -574,7 +574,7 @@ class Daemon:
             most = MOST_FLOWS_OF_OTHERS if most is None else min(validate_most(most), MOST_FLOWS_OF_OTHERS)
         shows: dict[str, Callable[[], Any]] = {
             "flows": lambda: operations.flows(self.switch, most),
-            "held": lambda: self.switch.held_flows(message.get("port")),
+            "held": lambda: operations.held(self.switch, message.get("port")),
             "addresses": lambda: operations.addresses(self.switch, most),
             "pauses": self.switch.pauses,
             "counters": self.counters,
@@ -587,7 +587,7 @@ class Daemon:
         if not isinstance(what, str) or what not in shows:
             raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), (*operations.LOOKS, *shows)))
         found = self.switch.call(shows[what])
-        return found if what == "flows" else {what: found}
+        return found if what in ("flows", "held") else {what: found}
 
 
 def _is_owner(uid: int) -> bool:
