@@ -457,15 +457,15 @@ class Daemon:
         return name
 
     def _claim(self, name: str, connection: socket.socket, who: operations.Peer) -> None:
-        """Reserve a port for a connection; waits up to 0.5 s for a previous application that is being detached."""
+        """Reserve a port; waits up to 0.5 s for an application that is being detached.  ConnectionError: who asks has gone."""
         end = max(time.monotonic(), self.attach_after.get(name, 0.0)) + 0.5
-        while time.monotonic() < end:
+        while (now := time.monotonic()) < end:
             with self.lock:
-                if name not in self.attached and time.monotonic() >= self.attach_after.get(name, 0.0):
-                    self.attached[name], self.holders[name] = connection, who
-                    self.attach_after[name] = time.monotonic() + ATTACH_AFTER_S
+                if name not in self.attached and now >= self.attach_after.get(name, 0.0):
+                    self.attached[name], self.holders[name], self.attach_after[name] = connection, who, now + ATTACH_AFTER_S
                     return
-            time.sleep(0.005)
+            if protocol.readable(connection, wait_s=0.005):  # it waits for the answer, and sends nothing
+                raise ConnectionError(f"port {name!r}: who asked for it has gone")
         raise SpecError(f"port {name!r}: an application is attached", remedy="a port takes one application at a time")
 
     def _attach_and_answer(self, name: str, region: Any, connection: socket.socket) -> None:
