@@ -394,9 +394,9 @@ class Diagnosis(File):
 
     def write(self, data: bytes) -> int:
         _, _, flags, serial, _ = MESSAGE.unpack_from(data)
-        found = self.sockets(self.space)
+        sockets = self.sockets(self.space)
         if flags & DUMP == DUMP:
-            for content in found.values() if data[16] == INET else ():
+            for content in sockets.values() if data[16] == INET else ():
                 self._put(message(SOCKET_BY_FAMILY, content, serial, MANY))
             self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)
@@ -408,9 +408,9 @@ class Diagnosis(File):
             (bytes(4), port, source, peer),
             (bytes(4), port, None, 0),
         ):
-            if data[16] == INET and place in found:
-                if cookie in (bytes([255] * 8), found[place][44:52]):
-                    self._put(message(SOCKET_BY_FAMILY, found[place], serial))
+            if data[16] == INET and place in sockets:
+                if cookie in (bytes([255] * 8), sockets[place][44:52]):
+                    self._put(message(SOCKET_BY_FAMILY, sockets[place], serial))
                 else:
                     self._put(message(ERROR, struct.pack("=i", -errno.ESTALE) + data[:16], serial))
                 return len(data)
