@@ -94,7 +94,7 @@ def take_in(worker, driver, now):
             if driver.inspected:
                 length = receive_inspected(worker, driver, frame, view.buffer_bytes, now)
             else:
-                length = cut_if_needed(worker, driver, frame, port_receive(driver.kernel, frame, view.buffer_bytes))
+                length = cut_if_needed(worker, driver, frame, port_receive(driver.kernel, frame, view.buffer_bytes), now)
         elif driver.in_domain:
             length = not_for_stations(worker, driver, frame, length, now)
         if length == 0:
@@ -121,7 +121,7 @@ def receive_inspected(worker, driver, frame, room, now):
         return -1
     if driver.vlans and length > 0:
         length = not_of_the_link(worker, driver, frame, length, now)
-    length = cut_if_needed(worker, driver, frame, length)
+    length = cut_if_needed(worker, driver, frame, length, now)
     return not_for_stations(worker, driver, frame, length, now) if driver.in_domain else length
 
 
@@ -174,7 +174,7 @@ def take_frame(worker, driver, frame, length, now):
     if not parse(frame, size, 0, key):
         driver.malformed += 1
         return
-    if not is_carried(worker, driver, key):
+    if not is_carried(worker, driver, key, now):
         return
     note_sender(worker, driver, key, frame, now)
     number = tx_flow_for(worker, driver, key, now)
