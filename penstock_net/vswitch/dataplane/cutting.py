@@ -91,9 +91,12 @@ def give_up_cut(driver):
     return lost
 
 
-def cut_row(driver):
-    """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out."""
-    return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out}
+def cut_row(driver, by_port):
+    """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out.
+
+    by_port   what the kernel port has made of those that went out
+    """
+    return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out + by_port}
 
 
 def count_cut_before(driver, frames_in):
