@@ -58,3 +58,66 @@ def test_the_sender_of_a_stopped_receiver_is_held(sender, before, delay_ns):
         pair.pass_time(edges.EMPTY_NS)
         assert pair.record.came == pair.record.sent > STOPS * EACH
         assert [sum(pair.account().values()), far.call(balance)["parked"]] == [0, 0]
+
+
+# ---- For good ----
+
+PAUSE = 4  # the kind of a pause frame
+SECONDS = 1000 * MS
+GOES_ON_NS = 120 * MS  # 40 ms of a pause, as much for what is lost on the way, and the time that the frames take
+
+
+def lose_pauses(pair, share):
+    """The network loses this share of the pause frames, and nothing else."""
+    usual = pair.world.network.fates
+
+    def fates(source, target, parts):
+        found = usual(source, target, parts)
+        return [
+            [] if part[3] & 0x7F == PAUSE and pair.world.random.random() < share else fate
+            for part, fate in zip(parts, found, strict=True)
+        ]
+
+    pair.world.network.fates = fates
+
+
+@pytest.mark.parametrize(("lost", "seconds", "most"), [(0.0, 10, 150), (0.3, 10, 200), (0.0, 120, 150), (0.3, 120, 400)])
+def test_a_receiver_may_stop_for_minutes(lost, seconds, most):
+    """A frame followed every 10 ms: 3600 after 36 s, and those that followed were dropped.
+
+    Now the far side renews a pause when a fifth of it is over: none follows unless four in a row are lost.
+    """
+    with Pair(1, SETTINGS) as pair:
+        started(pair)
+        near, far = pair.machines["near"], pair.machines["far"]
+        lose_pauses(pair, lost)
+        send_to_stopped(pair, "a")
+        before = far.call(balance)["parked"]
+        pauses = pair.overlay("far")["overlay"]["pauses_sent"]
+        pair.pass_time(seconds * SECONDS, counters=False)
+        pair.check()
+        parked = far.call(balance)["parked"]
+        assert parked <= most and (lost or parked == before), "nothing follows while nothing is taken"
+        assert pair.overlay("far")["overlay"]["pauses_sent"] - pauses == pytest.approx(125 * seconds, rel=0.3)
+        known.read_again(far, "c")
+        pair.pass_time(GOES_ON_NS)
+        assert pair.record.came == pair.record.sent > STOPS * EACH
+        assert [sum(pair.account().values()), far.call(balance)["parked"], near.call(balance)["parked"]] == [0, 0, 0]
+        known.send(near, "a", "c", 100, FRAME)
+        pair.pass_time(20 * MS)
+        assert pair.record.came == pair.record.sent, "and nothing is held any more"
+
+
+def test_one_who_reads_a_frame_now_and_then_holds_its_sender():
+    """Each time something is taken the rate is that of the last ms, and far too high: its flow stays held while much waits."""
+    with Pair(1, SETTINGS) as pair:
+        started(pair)
+        far = pair.machines["far"]
+        send_to_stopped(pair, "a")
+        before = far.call(balance)["parked"]
+        known.read_slowly(far, "c", 1, 1000 * MS)
+        pair.pass_time(10 * SECONDS, counters=False)
+        assert far.call(balance)["parked"] <= before
+        known.read_again(far, "c")
+        pair.pass_time(GOES_ON_NS)
+        assert pair.record.came == pair.record.sent

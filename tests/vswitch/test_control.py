@@ -22,6 +22,7 @@ from waiting import Stopwatch, until
 from penstock_net.errors import SpecError
 from penstock_net.vswitch.client.client import connect
 from penstock_net.vswitch.daemon import protocol, server
+from penstock_net.vswitch.daemon.operations import Peer
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.dataplane.switch import Switch
 from penstock_net.vswitch.memory.region import Region
@@ -290,3 +291,15 @@ def test_a_region_is_handed_back_and_not_unmapped_by_the_worker():
     number = switch.attach("a", region, [A])
     assert switch.detach(number) is region and switch.detach(number) is None
     switch.close()
+
+
+def test_who_asks_for_a_port_and_goes_is_not_waited_for():
+    """A thread of the switch waited half a second for the port that somebody else has, to tell nobody."""
+    with running() as (daemon, path), connect("a", path):
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        with ours, pytest.raises(ConnectionError):
+            daemon._claim("a", ours, Peer(os.getpid(), os.getuid(), True, True))
+        ours, theirs = socket.socketpair()
+        with ours, theirs, pytest.raises(SpecError, match="an application is attached"):
+            daemon._claim("a", ours, Peer(os.getpid(), os.getuid(), True, True))

@@ -180,6 +180,27 @@ def test_what_is_no_tap_is_refused(tmp_path):
         assert rows(daemon) == {}
 
 
+def test_the_edge_of_a_plugged_tap_follows_the_settings(tmp_path):
+    """It had those of the moment when it was plugged, whatever was set later."""
+    ports = [{"name": "a", "addresses": [HERE]}]
+    content = {"switch": {"th_goal": "8KB", "th_over": "20KB"}, "port": ports}
+    with running(tmp_path / "switch.sock", content) as daemon, Namespace() as space, space.enter():
+        plug = Plug("a", path=daemon.path)
+        edge = plug.device.edge
+
+        def limits():
+            with edge.stepping:
+                edge.step()
+            return edge.rates.goal, edge.rates.over
+
+        with plug:
+            assert limits() == (4000, 20_000)
+            protocol.ask(daemon.path, {"set": {"th_goal": "6KB", "th_over": "30KB"}})
+            assert limits() == (3000, 30_000)
+            protocol.ask(daemon.path, {"undo": True})
+            assert limits() == (4000, 20_000)
+
+
 def test_a_port_of_the_specification_is_a_device(tmp_path):
     """A TAP in this process's namespace of its own: where the tests run, nothing is left behind."""
     with Namespace() as space, space.enter():

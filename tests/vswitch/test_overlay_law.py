@@ -148,17 +148,58 @@ def test_a_flow_may_occupy_an_eighth_of_the_free_buffers():
 
 
 def test_a_flow_of_which_nothing_is_taken_is_paused_for_an_eighth_of_that_time_until_something_is():
-    """No rate is known of it.  The peer does not obey, so that frames are dropped in the end: it is paused all the same."""
+    """No rate is known of it.  The peer does not obey, so that frames are dropped in the end: it is paused all the same, each
+    millisecond once it is held."""
     flow = Flow(step=100 * US, length=1400, buffers=256)
-    for _ in range(2500):
+    for _ in range(4500):
         flow.pass_by(1, 0)
     lengths = [ns for _, ns, _ in flow.pauses]
-    assert lengths == sorted(lengths) and lengths[0] == 50 * US and lengths[-1] == 10 * MS, "UNKNOWN_NS, STOPPED_NS"
-    growing = [(at, ns, rate) for at, ns, rate in flow.pauses if MS < ns < 10 * MS]
+    assert lengths == sorted(lengths) and lengths[0] == 50 * US and lengths[-1] == 40 * MS, "UNKNOWN_NS, STOPPED_NS"
+    growing = [(at, ns, rate) for at, ns, rate in flow.pauses if MS < ns < 40 * MS]
     for (at, ns, rate), (then, longer, _) in itertools.pairwise(growing):
         assert longer - ns == (then - at) // 8, "STOPPED_PART"
         assert rate == pytest.approx(1e9 * 1500 / ns, abs=1), "STOPPED_BYTES"
     count = len(flow.pauses)
     for _ in range(300):
         flow.pass_by(1, 100)
-    assert [pause[1:] for pause in flow.pauses[count:]] == [(0, 0)] and len(growing) > 5
+    *last, word = [pause[1:] for pause in flow.pauses[count:]]
+    assert word == (0, 0) and {ns for ns, _ in last} <= {4 * MS, 40 * MS} and len(last) <= 2 and len(growing) > 5
+    held = [at for at, ns, _ in flow.pauses[:count] if ns > 5 * MS]
+    assert {then - at for at, then in itertools.pairwise(held)} == {MS}, "EARLY_NS"
+
+
+def test_the_pause_of_a_held_flow_is_renewed_until_its_receiver_reads_and_then_it_is_told_until_it_goes_on():
+    flow = Flow(step=100 * US, length=1400, buffers=256)
+    for _ in range(1500):
+        flow.pass_by(1, 0)  # the queue takes 900 kB, in 64 ms; 32 ms after that the flow is held
+    count, queued = len(flow.pauses), flow.queued
+    for _ in range(4000):
+        flow.pass_by(0, 0)
+    renewed = flow.pauses[count:]
+    for (at, ns, _), (then, longer, rate) in itertools.pairwise(renewed):
+        assert ns <= longer <= 40 * MS and rate == pytest.approx(1e9 * 1500 / longer, abs=1)
+        assert ns // 5 <= then - at <= max(MS, ns // 5) + 100 * US, "RENEWED_PART"
+    assert renewed[0][1] < 12 * MS and renewed[-1][1] == 40 * MS, "STOPPED_NS"
+    count = len(flow.pauses)
+    flow.pass_by(0, 5)
+    for _ in range(100):
+        flow.pass_by(0, 0)
+    assert queued - flow.queued < OVER and {ns for _, ns, _ in flow.pauses[count:]} <= {4 * MS, 40 * MS}, "HOLD_NS"
+    count = len(flow.pauses)
+    for _ in range(600):
+        flow.pass_by(0, 100)
+    told = [at for at, ns, rate in flow.pauses[count:] if (ns, rate) == (0, 0)]
+    assert {then - at for at, then in itertools.pairwise(told)} == {2 * MS} and 1 < len(told) <= 20, "REPEAT_NS"
+    assert flow.pauses[-1][0] == told[-1]
+
+
+def test_a_flow_that_has_gone_on_is_told_no_more():
+    flow = Flow(step=100 * US, length=1400, buffers=256)
+    for _ in range(1500):
+        flow.pass_by(1, 0)
+    for _ in range(100):
+        flow.pass_by(0, 100)
+    count = len(flow.pauses)
+    for _ in range(100):
+        flow.pass_by(1, 100)
+    assert len(flow.pauses) == count

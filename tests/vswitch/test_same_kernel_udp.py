@@ -3,14 +3,18 @@
 import contextlib
 import select
 import socket
+import struct
 import subprocess
 
 import pytest
 from test_same_kernel import kernel, says, set_up  # noqa: F401
 
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach.allowance import Allowance
 from penstock_net.vswitch.attach.open import kinds, open_port
+from penstock_net.vswitch.dataplane.socket_room import SocketRooms
 from penstock_net.vswitch.linux.losses import socket_losses
+from penstock_net.vswitch.linux.netlink import DUMP, SOCK_DIAG, Netlink, attributes
 from penstock_net.vswitch.linux.set_up import Interface
 
 IP_MTU, IP_MTU_DISCOVER, IP_PMTUDISC_DO = 14, 10, 2
@@ -240,3 +244,119 @@ def test_a_full_buffer_of_the_overlay():
         came = all_of(far)
         assert 5 < len(came) < 40 and came == sorted(came, key=len)
         assert far.kernel_lost() == 200 - len(came)
+
+
+# ---- What it says of sockets ----
+
+BY_FAMILY, MEMORY = 20, 7
+FULL, WAITING = 2, 4  # what a look found
+
+
+@contextlib.contextmanager
+def open_to_all(*numbers):
+    """Sockets at all addresses of the machine."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for number in numbers:
+            found.append(stack.enter_context(world.socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)))
+            found[-1].bind(("0.0.0.0", number))
+        yield found
+
+
+def about(diag, port, peer=(bytes(4), 0), host=bytes(4), cookie=b"\xff" * 8, flags=0):
+    """What the kernel says of sockets: ports, whether it is connected, cookie and memory of each, by port."""
+    question = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_UDP, 1 << MEMORY - 1, 0xFFFFFFFF)
+    question += struct.pack("!HH4s12x4s12x", peer[1], port, peer[0], host) + struct.pack("=I", 0) + cookie
+    found = {}
+    for _, answer in diag.ask(BY_FAMILY, question, flags):
+        memory = struct.unpack("=9I", dict(attributes(answer, 72))[MEMORY][:36])
+        found[struct.unpack_from("!H", answer, 4)[0]] = answer[1], answer[6:8], answer[44:52], memory
+    return found
+
+
+def test_one_socket_is_asked_for():
+    with open_to_all(7001, 7002) as (_, other), contextlib.closing(Netlink(SOCK_DIAG)) as diag:
+        other.connect(("127.0.0.1", 7001))
+        assert other.send(bytes(1000)) == 1000
+        listed = about(diag, 0, flags=DUMP)
+        assert listed.keys() == {7001, 7002}
+        state, peer, cookie, memory = listed[7001]
+        assert (state, peer) == (7, bytes(2)) and 1000 < memory[0] < memory[1] and memory[8] == 0
+        assert listed[7002][:2] == (1, (7001).to_bytes(2, "big"))
+        assert about(diag, 7001) == about(diag, 7001, cookie=cookie) == {7001: listed[7001]}
+        assert about(diag, 7001, (bytes([10, 0, 0, 9]), 9), bytes([127, 0, 0, 1])) == {7001: listed[7001]}, (
+            "where a datagram goes"
+        )
+        here = bytes([127, 0, 0, 1])
+        assert about(diag, 7002, (here, 7001), here) == {7002: listed[7002]}
+        assert says(about, diag, 7002, (here, 7003), here) == says(about, diag, 7003) == "ENOENT"
+        assert says(lambda: about(diag, 7001, cookie=listed[7002][2])) == "ESTALE"
+
+
+def test_a_full_socket_is_asked_for_alone():
+    """Each look walked through the kernel's whole table of UDP sockets."""
+    with (
+        open_to_all(7001, 7002, *range(7100, 7110)) as (full, sender, *_),
+        contextlib.closing(Allowance()) as table,
+        contextlib.closing(Netlink(SOCK_DIAG)) as diag,
+    ):
+        rooms = SocketRooms(diag.socket, table)
+
+        def looked():
+            """What a look found, the messages that it took, and the room of the socket."""
+            before = rooms.messages
+            return rooms.look(), rooms.messages - before, rooms.room(7001)
+
+        sender.connect(("127.0.0.1", 7001))
+        room = rooms.room(7001)
+        while 2 * room >= rooms_of(diag, 7001)[1]:
+            assert sender.send(bytes(1000)) == 1000
+            found, messages, room = looked()
+            assert messages > 1, "a list, as none was full"
+        assert found & FULL
+        for _ in range(15):
+            assert sender.send(bytes(1000)) == 1000
+            found, messages, room = looked()
+            held, most = rooms_of(diag, 7001)
+            assert (messages, room) == (1, most - held) and found & FULL
+            assert table.allowed[7001] == table.spent[7001] + room
+        assert looked()[1] > 1, "now and then there is a list: the port may have got another socket"
+        lost = 0
+        while not lost:  # it overflows
+            sender.send(bytes(1000))
+            found, messages, room = looked()
+            lost = rooms.lost
+        while True:
+            try:
+                full.recv(2000)
+            except BlockingIOError:
+                break
+        assert not looked()[0] & FULL and looked()[1:] == (looked()[1], rooms_of(diag, 7001)[1])
+        assert rooms.lost == lost
+
+
+def rooms_of(diag, port):
+    """What its socket holds, and may."""
+    return about(diag, 0, flags=DUMP)[port][3][:2]
+
+
+def test_a_full_socket_that_is_gone_or_has_a_successor_is_looked_for():
+    with (
+        open_to_all(7002) as (sender,),
+        contextlib.closing(Allowance()) as table,
+        contextlib.closing(Netlink(SOCK_DIAG)) as diag,
+    ):
+        rooms = SocketRooms(diag.socket, table)
+        sender.connect(("127.0.0.1", 7001))
+        for successor in (True, False):
+            with open_to_all(7001):
+                rooms.look()
+                while not rooms.full:
+                    assert sender.send(bytes(1000)) == 1000
+                    rooms.look()
+                before = rooms.messages
+                assert rooms.look() & FULL and rooms.messages == before + 1
+            with open_to_all(*[7001][: int(successor)]):
+                before = rooms.messages
+                assert not rooms.look() & FULL and rooms.messages > before + 1
+                assert rooms.room(7001) == (rooms_of(diag, 7001)[1] if successor else None)

@@ -47,13 +47,13 @@ PARTS = [CONTENT[at : at + SIZE] for at in range(0, len(CONTENT), SIZE)]
 class Rig:
     """Devices with super-frames, of which b has sockets that take so many datagrams, under a virtual clock."""
 
-    def __init__(self, devices=(), stations=0, broadcast=False, **settings):
+    def __init__(self, devices=(), stations=0, broadcast=False, station_idle_ns=10**12, **settings):
         self.clock, self.switch, self.now = Clock(ns=10**9), Switch(**settings), 10**9
         self.table, self.devices, self.wires = Allowance(), {}, {}
         for name, address, headers in devices or (("a", A, True), ("b", B, True)):
             self.wires[name], port = open_link(rate="8Tbps", delay=0, clock=self.clock, headers=headers, memory="16MB")
             device = self.devices[name] = Device(port, broadcast=broadcast)
-            device.stations, device.station_idle_ns = stations, 10**12
+            device.stations, device.station_idle_ns = stations, station_idle_ns
             device.table = self.table if name == "b" else None
             attach_device(self.switch, name, device, [address])
 
@@ -293,6 +293,43 @@ def test_datagrams_for_a_station_that_nobody_has_heard_of():
         assert rig.came("b") == rig.came("c") == PARTS
         assert rig.device("a")["to_unknown"] == 10
         rig.balanced()
+
+
+STATION, IDLE_NS = b"\2\0\0\2\0\0", 10**9
+
+
+def aged(rig, source):
+    """A station has been heard behind b, and has been quiet for longer than stations are known; none was removed yet."""
+    assert rig.wires["b"].send(bytes(10) + b"\2\0\0\1\0\0" + STATION + source[12:])
+    rig.turn()
+    for wire in rig.wires.values():
+        while wire.receive():
+            pass
+    assert rig.device("b")["stations"] == 1
+    rig.now += 2 * IDLE_NS
+
+
+def test_datagrams_for_a_station_that_has_aged():
+    """For whom a frame is was asked as of time 0, when no station has aged: it stayed whole, and its copies were of no use."""
+    devices = [("a", A, True), ("b", B, True), ("c", C, False)]
+    with Rig(devices, stations=16, broadcast=True, station_idle_ns=IDLE_NS) as rig:
+        frame = datagrams("10.80.0.1", "10.80.0.2", CONTENT, SIZE)
+        aged(rig, udp("10.80.0.2", "10.80.0.1", 9, 9, b"here"))
+        assert rig.wires["a"].send(frame[:10] + STATION + frame[16:])
+        rig.turn()
+        assert rig.came("b") == rig.came("c") == PARTS
+        assert rig.device("a")["to_unknown"] == 10
+        rig.balanced()
+
+
+def test_a_frame_of_another_protocol_for_a_station_that_has_aged():
+    with Rig(stations=16, station_idle_ns=IDLE_NS) as rig:
+        own = b"\2\0\0\1\0\0" + b"\x88\xb5" + bytes(50)
+        aged(rig, bytes(12) + own[6:])
+        assert rig.wires["a"].send(bytes(10) + STATION + own)
+        rig.turn()
+        rig.balanced()
+        assert (rig.device("a")["not_carried"], rig.row("a")["drops"]) == (1, {}), "as one for an address of nobody"
 
 
 LIES = {

@@ -6,6 +6,8 @@ import struct
 
 import pytest
 from frames import udp
+from test_cutting import super_frame
+from test_tap_ports import A, B
 from vhost_front_end import (
     EVENTS,
     GUEST,
@@ -21,7 +23,12 @@ from vhost_front_end import (
 from waiting import until
 
 from penstock_net.errors import SpecError
-from penstock_net.vswitch.attach.open import open_port
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import open_link, open_port
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.ports.base import Clock
+from penstock_net.vswitch.support.balance import balance
 from penstock_net.vswitch.support.vhost_peer import listen
 from penstock_net.vswitch.support.vhost_protocol import AREA, AREA_COUNT, NUMBER, RING_ADDRESSES, STATE, Request
 
@@ -248,6 +255,57 @@ def test_a_guest_without_offloads_gets_frames_as_on_a_wire(tmp_path):
         assert port.send(header + frame) and port.flush()
         [(found, made)] = front.received()
         assert found[:10] == NO_HEADER and is_right(made)
+
+
+@contextlib.contextmanager
+def switched(tmp_path):
+    """A switch between a link and a guest without offloads: the link, the guest, what it has counted, and its turns."""
+    clock, switch, path = Clock(ns=10**9), Switch(), str(tmp_path / "v.sock")
+    wire, end = open_link(rate="8Tbps", delay=0, clock=clock, headers=True, memory="16MB")
+
+    def turn():
+        for _ in range(30):
+            clock.ns += 200_000
+            switch.turn_at(clock.ns)
+        found = balance(switch)
+        assert not found["unaccounted"], found
+        return found, next(row["device"] for row in switch.ports() if row["port"] == "b")
+
+    ends = open_port("vhost-user", path=path, headers=True), contextlib.closing(switch)
+    with wire, end, ends[0] as port, ends[1], FrontEnd(connect(path), USUAL) as front:
+        attach_device(switch, "a", Device(end), [A])
+        attach_device(switch, "b", Device(port), [B])
+        yield wire, front.begin(), turn
+
+
+def test_no_frame_vanishes_or_comes_from_nowhere_while_one_is_cut_for_a_guest(tmp_path):
+    """Nine segments too many had gone out of ten, and what waited for room was nowhere."""
+    with switched(tmp_path) as (wire, front, turn):
+        for _ in range(2):
+            assert wire.send(super_frame(A, B, bytes(10 * 1448)))
+        front.provide(4)
+        found, device = turn()
+        assert (found["in"], found["out"], found["parked"]) == (2, 0, 2)
+        assert (device["frames_out"], device["waiting_out"], device["further_out"]) == (4, 1, 4)
+        front.provide(9)
+        found, device = turn()
+        assert (found["in"], found["out"], found["parked"]) == (2, 1, 1)
+        front.provide(20)
+        found, device = turn()
+        assert (found["in"], found["out"], found["parked"]) == (2, 2, 0)
+        assert (device["frames_out"], device["waiting_out"], device["further_out"]) == (20, 0, 18)
+
+
+def test_nor_when_the_guest_goes_meanwhile(tmp_path):
+    with switched(tmp_path) as (wire, front, turn):
+        assert wire.send(super_frame(A, B, bytes(10 * 1448)))
+        front.provide(4)
+        turn()
+        for ring in front.rings:
+            front.stop(ring)
+        assert wire.send(super_frame(A, B, bytes(1448)))
+        found, device = turn()
+        assert (found["in"], found["parked"], device["frames_out"], device["lost"]) == (2, 0, 4, 7)
 
 
 def test_in_wire_format_no_offload_is_offered(tmp_path):

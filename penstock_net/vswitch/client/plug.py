@@ -55,7 +55,7 @@ class Plug:
                 devices.set_up(interface, self.addresses if prefix else [], prefix, queue_frames)
             self.device.count_losses()
             if guard:
-                self.device.open_edge(self._flows, self._show("settings")).start()
+                self.device.open_edge(self._flows, self._ask("settings")["settings"]).start()
             self.wanted = self.addresses if prefix else []
             with netns.enter(self.device.namespace):
                 self.monitor, self.index = Monitor(), socket.if_nametoindex(tap)
@@ -95,10 +95,14 @@ class Plug:
         return (CHANGED, why) if why else (UP, "")
 
     def _flows(self) -> list[dict[str, Any]]:
-        return list(self._show("held", port=self.name))
+        """What the edge needs of the switch in each step; it follows the settings, which the answer has, too."""
+        answer = self._ask("held", port=self.name)
+        if self.device.edge and "limits" in answer:  # a switch of an older version does not say them
+            self.device.edge.rates.limit(**answer["limits"])
+        return list(answer["held"])
 
-    def _show(self, what: str, **options: Any) -> Any:
-        return protocol.ask(self.path, {"show": what, **options}, allow_uid=self.allow_uid)[what]
+    def _ask(self, what: str, **options: Any) -> dict[str, Any]:
+        return protocol.ask(self.path, {"show": what, **options}, allow_uid=self.allow_uid)
 
     @property
     def gone(self) -> bool:

@@ -8,6 +8,7 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import known_keys, one_of
 from penstock_net.units import format_size
 from penstock_net.vswitch.attach.devices import Device, mac_of, name_of
+from penstock_net.vswitch.attach.ingress_rates import limits_of
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, UP
 from penstock_net.vswitch.daemon.config import (
@@ -206,6 +207,11 @@ def flows(switch: Any, most: Any = None) -> dict[str, Any]:
         return {"flows": switch.flows()}
     rows, others = switch.longest_flows(validate_most(most))
     return {"flows": rows, "others": others}
+
+
+def held(switch: Any, port: Any) -> dict[str, Any]:
+    """The flows that come in by a port, as its edge wants them, and the limits of an edge by the settings of now."""
+    return {"held": switch.held_flows(port), "limits": limits_of(switch.settings)}
 
 
 def addresses(switch: Any, most: int | None = None) -> list[dict[str, Any]]:

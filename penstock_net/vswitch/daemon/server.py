@@ -457,15 +457,15 @@ class Daemon:
         return name
 
     def _claim(self, name: str, connection: socket.socket, who: operations.Peer) -> None:
-        """Reserve a port for a connection; waits up to 0.5 s for a previous application that is being detached."""
+        """Reserve a port; waits up to 0.5 s for an application that is being detached.  ConnectionError: who asks has gone."""
         end = max(time.monotonic(), self.attach_after.get(name, 0.0)) + 0.5
-        while time.monotonic() < end:
+        while (now := time.monotonic()) < end:
             with self.lock:
-                if name not in self.attached and time.monotonic() >= self.attach_after.get(name, 0.0):
-                    self.attached[name], self.holders[name] = connection, who
-                    self.attach_after[name] = time.monotonic() + ATTACH_AFTER_S
+                if name not in self.attached and now >= self.attach_after.get(name, 0.0):
+                    self.attached[name], self.holders[name], self.attach_after[name] = connection, who, now + ATTACH_AFTER_S
                     return
-            time.sleep(0.005)
+            if protocol.readable(connection, wait_s=0.005):  # it waits for the answer, and sends nothing
+                raise ConnectionError(f"port {name!r}: who asked for it has gone")
         raise SpecError(f"port {name!r}: an application is attached", remedy="a port takes one application at a time")
 
     def _attach_and_answer(self, name: str, region: Any, connection: socket.socket) -> None:
@@ -574,7 +574,7 @@ class Daemon:
             most = MOST_FLOWS_OF_OTHERS if most is None else min(validate_most(most), MOST_FLOWS_OF_OTHERS)
         shows: dict[str, Callable[[], Any]] = {
             "flows": lambda: operations.flows(self.switch, most),
-            "held": lambda: self.switch.held_flows(message.get("port")),
+            "held": lambda: operations.held(self.switch, message.get("port")),
             "addresses": lambda: operations.addresses(self.switch, most),
             "pauses": self.switch.pauses,
             "counters": self.counters,
@@ -587,7 +587,7 @@ class Daemon:
         if not isinstance(what, str) or what not in shows:
             raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), (*operations.LOOKS, *shows)))
         found = self.switch.call(shows[what])
-        return found if what == "flows" else {what: found}
+        return found if what in ("flows", "held") else {what: found}
 
 
 def _is_owner(uid: int) -> bool:

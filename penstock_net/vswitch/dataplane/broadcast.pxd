@@ -20,6 +20,6 @@ cdef bint may_flood(Worker* worker, Driver* driver, char* frame, int64_t size) n
 cdef bint is_due(Driver* driver, int64_t now) noexcept nogil
 cdef void copy_to(Driver* driver, Driver* to, char* frame, int64_t size, int64_t vlan) noexcept nogil
 cdef bint is_its_own(Worker* worker, Driver* driver, uint64_t high, uint64_t low_half) noexcept nogil
-cdef bint is_carried(Worker* worker, Driver* driver, Key* key) noexcept nogil
+cdef bint is_carried(Worker* worker, Driver* driver, Key* key, int64_t now) noexcept nogil
 cdef bint send_untagged(Driver* driver, Driver* to, char* frame, int64_t size) noexcept nogil
 cdef bint send_copy(Driver* driver, Driver* to, char* frame, int64_t size) noexcept nogil

@@ -119,11 +119,11 @@ def is_its_own(worker, driver, high, low_half):
     return owner == driver.port or (owner < 0 and driver.learns)
 
 
-def is_carried(worker, driver, key):
+def is_carried(worker, driver, key, now):
     """Whether a port may exist for a frame; a frame that is not IP and has no port is counted here."""
     if key.words[0] != NO_HIGH or worker.scheme or owner_of(worker, NO_HIGH, key.words[3]) >= 0:
         return True
-    if worker.stations and port_to(worker, spare_frame(driver), 0) >= 0:
+    if worker.stations and port_to(worker, spare_frame(driver), now) >= 0:
         return True
     driver.not_carried += 1
     return False

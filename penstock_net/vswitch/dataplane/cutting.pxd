@@ -22,11 +22,11 @@ cdef inline bint is_last_datagram(Driver* driver) noexcept nogil: return leaving
 cdef inline int64_t payload_gone(Driver* driver) noexcept nogil: return leaving_of(driver).at
 
 cdef int64_t next_cut(Driver* driver, char* frame) noexcept nogil
-cdef int64_t cut_if_needed(Worker* worker, Driver* driver, char* frame, int64_t length) noexcept nogil
+cdef int64_t cut_if_needed(Worker* worker, Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
 cdef bint is_told_truly(Driver* driver, char* frame, int64_t length) noexcept nogil
-cdef int64_t receiver_of(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
+cdef int64_t receiver_of(Worker* worker, Driver* driver, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef int64_t give_up_cut(Driver* driver) noexcept
-cdef dict cut_row(Driver* driver)
+cdef dict cut_row(Driver* driver, int64_t by_port)
 cdef void count_cut_before(Driver* driver, int64_t frames_in) noexcept
 cdef int64_t begin_datagram(Driver* driver, int64_t number, char* frame, int64_t length) noexcept nogil
 cdef char* make_datagram(Driver* driver, char* frame) noexcept nogil

@@ -32,7 +32,7 @@ def next_cut(driver, frame):
     return length
 
 
-def cut_if_needed(worker, driver, frame, length):
+def cut_if_needed(worker, driver, frame, length, now):
     """Start to segment a received super-frame if it is to be; returns the length of the frame now in `frame`, or -1: its header
     lies about its datagrams."""
     size = length - driver.kernel.header
@@ -43,7 +43,7 @@ def cut_if_needed(worker, driver, frame, length):
     if datagrams and not is_told_truly(driver, frame, length):
         driver.malformed += 1
         return -1
-    to = receiver_of(worker, driver, frame, size)
+    to = receiver_of(worker, driver, frame, size, now)
     if datagrams and octet(frame, VNET) & 1:  # it may be copied to ports of any kind
         to = -1
     if to >= 0 and port_at(worker, to).prefix:
@@ -73,14 +73,14 @@ def is_told_truly(driver, frame, length):
     return True
 
 
-def receiver_of(worker, driver, frame, size):
+def receiver_of(worker, driver, frame, size, now):
     """The port that a frame of `size` bytes after its header is for; -1: it is not known."""
     key = own_key(driver)
     if not parse(frame + driver.kernel.header, size, 0, key):
         return -1
     to = owner_of(worker, key.words[2], key.words[3])
     if to < 0 and worker.stations:
-        to = port_to(worker, frame + driver.kernel.header, 0)
+        to = port_to(worker, frame + driver.kernel.header, now)
     return to
 
 
@@ -91,9 +91,12 @@ def give_up_cut(driver):
     return lost
 
 
-def cut_row(driver):
-    """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out."""
-    return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out}
+def cut_row(driver, by_port):
+    """Super-frames that were cut as they came in, and what was made beyond one of each: of what came in, of what went out.
+
+    by_port   what the kernel port has made of those that went out
+    """
+    return {"cut_frames": driver.cut_frames, "further_in": driver.further_in, "further_out": driver.further_out + by_port}
 
 
 def count_cut_before(driver, frames_in):

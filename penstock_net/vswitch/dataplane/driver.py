@@ -12,7 +12,7 @@ import cython
 from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.memory.region import Region
 from penstock_net.vswitch.ports.base import open_absent
-from penstock_net.vswitch.ports.waiting import give_up_waiting, waiting_frames
+from penstock_net.vswitch.ports.waiting import give_up_waiting, made_by_cutting, waiting_frames
 from penstock_net.vswitch.support.settings import address_text
 
 if not cython.compiled:
@@ -121,7 +121,7 @@ def write_device(worker, own, now):
     if driver.side.levels:
         done += put_out(worker, driver, now)
     if driver.overlay:
-        overlay_turn(driver, now)
+        overlay_turn(worker, driver, now)
     if driver.holds:
         driver.next_due = min(driver.next_due, now + 100 * NO_ROOM_NS)  # often enough for `is_down_shortly`
     worker.next_due = min(worker.next_due, driver.next_due)
@@ -560,7 +560,7 @@ class PortDriver:
             "malformed": driver.malformed,
             "answered": driver.answered,
             "multicast": driver.multicast,
-            **cut_row(driver),
+            **cut_row(driver, made_by_cutting(self.kernel)),
             "not_carried": driver.not_carried,
             "wrong_vlan": driver.wrong_vlan_in,
             "wrong_vlan_out": driver.wrong_vlan_out,

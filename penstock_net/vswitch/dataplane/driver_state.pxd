@@ -21,6 +21,9 @@ cdef struct TxFlow:         # a transmit queue that the driver fills, of one flo
     int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
     double rate_sent        # the rate that the peer was sent, bytes per second; 0: none; -1: that of a receiver that takes nothing
+    int64_t check_at        # overlay: when the flow is looked at again, as it is held; 0: it is not
+    int64_t hold_until      # overlay: the end of the last long pause that the peer was sent
+    int32_t next_held       # overlay: the next one of the queue of those that are held, plus one; 0: none
 
 cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
     int64_t at, next_at
@@ -46,6 +49,8 @@ cdef struct Overlay:        # two switches over UDP: the session, frames that ar
     char* sending           # a frame of which only some datagrams have been sent
     int64_t sending_length, sending_room, sending_session, sent_bytes
     int32_t cutting         # into segments; or into parts
+    int32_t first_held, last_held, held_count   # flows whose pauses are renewed: a queue of transmit queues, each plus one
+    int64_t held_at         # when the next of them is looked at
     int64_t now             # the time of the last turn
     int64_t look_at, lost_seen, drops_seen  # when the socket's losses are looked at, and what they were
     int64_t pauses_out, pauses_in, unknown, old_pauses, no_room, frames_cut, segments_out, joined_in, frames_in_parts, parts_lost, unsendable
@@ -116,6 +121,10 @@ cdef struct Driver:
 
 cdef inline uint64_t* returned_at(Driver* driver, int64_t i) noexcept nogil: return <uint64_t*>&driver.returned[i]
 cdef inline int64_t held_in(TxFlow* tx_flow, TxQueue* txq) noexcept nogil: return <uint32_t>(tx_flow.put - txq.served)
+cdef inline void note_progress(TxFlow* tx_flow, TxQueue* txq, int64_t now) noexcept nogil:
+    if txq.served != tx_flow.seen:
+        tx_flow.seen = txq.served
+        tx_flow.moved_at = now
 cdef inline TxFlow* tx_flow_at(Driver* driver, int64_t i) noexcept nogil: return &driver.tx_flows[i]
 cdef inline RxQueueState* rxq_at(Driver* driver, int64_t i) noexcept nogil: return &driver.rxqs[i]
 cdef inline int32_t* ring_of(Driver* driver, int64_t i) noexcept nogil: return &driver.bell_in[i]

@@ -55,7 +55,6 @@ cdef int64_t tx_flow_for(Worker* worker, Driver* driver, Key* key, int64_t now) 
 cdef void name_tx_flow(Worker* worker, Driver* driver, int64_t number, Key* key, int64_t now) noexcept nogil
 cdef int64_t reclaim_tx_flow(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef void evict(Driver* driver, SwitchPort* port, int64_t number, int64_t sent) noexcept nogil
-cdef void note_progress(TxFlow* tx_flow, TxQueue* txq, int64_t now) noexcept nogil
 cdef int64_t longest_stuck(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint put_in(Worker* worker, Driver* driver, SwitchPort* port, int64_t number, uint64_t word) noexcept nogil
 cdef void note_held(Driver* driver, TxFlow* tx_flow, int64_t held) noexcept nogil

@@ -18,6 +18,7 @@ if not cython.compiled:
         held_in,
         incoming_of,
         key_of_tx_flow,
+        note_progress,
         own_key,
         own_view,
         tx_flow_at,
@@ -93,7 +94,7 @@ def take_in(worker, driver, now):
             if driver.inspected:
                 length = receive_inspected(worker, driver, frame, view.buffer_bytes, now)
             else:
-                length = cut_if_needed(worker, driver, frame, port_receive(driver.kernel, frame, view.buffer_bytes))
+                length = cut_if_needed(worker, driver, frame, port_receive(driver.kernel, frame, view.buffer_bytes), now)
         elif driver.in_domain:
             length = not_for_stations(worker, driver, frame, length, now)
         if length == 0:
@@ -120,7 +121,7 @@ def receive_inspected(worker, driver, frame, room, now):
         return -1
     if driver.vlans and length > 0:
         length = not_of_the_link(worker, driver, frame, length, now)
-    length = cut_if_needed(worker, driver, frame, length)
+    length = cut_if_needed(worker, driver, frame, length, now)
     return not_for_stations(worker, driver, frame, length, now) if driver.in_domain else length
 
 
@@ -173,7 +174,7 @@ def take_frame(worker, driver, frame, length, now):
     if not parse(frame, size, 0, key):
         driver.malformed += 1
         return
-    if not is_carried(worker, driver, key):
+    if not is_carried(worker, driver, key, now):
         return
     note_sender(worker, driver, key, frame, now)
     number = tx_flow_for(worker, driver, key, now)
@@ -295,12 +296,6 @@ def evict(driver, port, number, sent):
     driver.evictions += 1
 
 
-def note_progress(tx_flow, txq, now):
-    if txq.served != tx_flow.seen:
-        tx_flow.seen = txq.served
-        tx_flow.moved_at = now
-
-
 # ---- Transmit queues ----
 
 
@@ -342,6 +337,7 @@ def name_tx_flow(worker, driver, number, key, now):
     tx_flow.quiet_until = 0
     tx_flow.pause_sent_at = 0
     tx_flow.rate_sent = 0
+    tx_flow.hold_until = 0
 
 
 def reclaim_tx_flow(worker, driver, now):
@@ -418,7 +414,7 @@ def forget_idle_tx_flows(worker, driver, now):
         note_progress(tx_flow, txq, now)
         if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker, driver):
             evict(driver, port, driver.age_at, tx_flow.shared_to)
-        if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq):
+        if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq) or tx_flow.check_at:
             continue
         if tx_flow.open:
             if not is_drained(view, end_of_tx_flow(tx_flow)) or not close_queue(view, end_of_tx_flow(tx_flow), 0, driver.age_at):

@@ -20,7 +20,13 @@ cdef enum:
     STARVING_PART = 4       # nearly empty: at most this part (a quarter) of th_goal
     BUFFERS_PART = 8        # of a port's free buffers, which a flow may occupy before it is paused: an eighth
     STOPPED_PART = 8        # of the time for which nothing of a flow was taken, that it is paused, if no rate is known: an eighth
-    STOPPED_NS = 10000000   # of such a pause, at most
+    STOPPED_NS = 40000000   # of such a pause, at most
+    HOLD_NS = 4000000       # a pause that is as long is renewed before it ends, and the flow is held
+    RENEWED_PART = 5        # of its length, after which it is: a fifth, so that three in a row may be lost on the way
+    REPEAT_NS = 2000000     # between two words that a flow may go on, while none of its frames comes
+    EARLY_NS = 1000000      # least time between two pauses of a held flow of which a frame has come all the same
+    HELD_AT_ONCE = 64       # flows that are held and looked at in a turn, and an eighth of the others
+    HELD_EACH_NS = 1000000  # between two of these turns
     STOPPED_BYTES = 1500    # or more if its frames are longer: may follow in as much time after it
     LOOK_NS = 10000000      # between two looks at the socket's losses
     RETRY_NS = 1000000      # after there was no room for a HELLO
@@ -66,7 +72,7 @@ cdef inline void begin_session(Driver* driver, int64_t window, bytes secret, byt
     start_session(session, window)
     session.search.most = path_of(driver.kernel)
 
-cdef void overlay_turn(Driver* driver, int64_t now) noexcept nogil
+cdef void overlay_turn(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint send_message(Driver* driver, int64_t length) noexcept nogil
 cdef void follow_path(Driver* driver, int64_t now) noexcept nogil
 cdef int64_t longest_datagram(Driver* driver) noexcept nogil
@@ -84,4 +90,7 @@ cdef int64_t taken_from(SwitchPort* port) noexcept nogil
 cdef bint may_correct(TxFlow* tx_flow, double rate, int64_t queued, int64_t goal, int64_t now) noexcept nogil
 cdef bint is_about_right(TxFlow* tx_flow, double rate, int64_t now) noexcept nogil
 cdef void send_pause(Worker* worker, Driver* driver, int64_t number, int64_t length, int64_t now) noexcept nogil
+cdef void hold_flow(Driver* driver, int64_t number, int64_t at) noexcept nogil
+cdef void renew_pauses(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef bint is_still_held(Worker* worker, Driver* driver, int64_t number, int64_t now) noexcept nogil
 cdef dict overlay_row(Driver* driver)

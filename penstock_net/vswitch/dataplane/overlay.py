@@ -12,12 +12,25 @@ forget a rate after a second.
 import cython
 
 if not cython.compiled:
-    from penstock_net.vswitch.dataplane.driver_state import key_of_tx_flow, outgoing_of, own_key, rxq_at, side_of, tx_flow_at
+    from penstock_net.vswitch.dataplane.driver_state import (
+        held_in,
+        key_of_tx_flow,
+        note_progress,
+        outgoing_of,
+        own_key,
+        rxq_at,
+        side_of,
+        tx_flow_at,
+    )
     from penstock_net.vswitch.dataplane.flowmap import copy_key, find_name
     from penstock_net.vswitch.dataplane.flowtable import find_flow
     from penstock_net.vswitch.dataplane.overlay import (
         BUFFERS_PART,
         CORRECT_NS,
+        EARLY_NS,
+        HELD_AT_ONCE,
+        HELD_EACH_NS,
+        HOLD_NS,
         LEASE_NS,
         LOOK_NS,
         LOWER_BELOW,
@@ -26,6 +39,8 @@ if not cython.compiled:
         PIECES,
         RAISE_ABOVE,
         RAISE_ABOVE_LATER,
+        RENEWED_PART,
+        REPEAT_NS,
         RETRY_NS,
         ROOM,
         STARVING_NS,
@@ -84,9 +99,13 @@ if not cython.compiled:
 # ---- Messages that are due ----
 
 
-def overlay_turn(driver, now):
+def overlay_turn(worker, driver, now):
     """Send the messages that are due, and see whether our socket was full; driver.next_due is when there is more to do."""
     overlay = driver.overlay
+    if overlay.first_held:
+        if now >= overlay.held_at:
+            renew_pauses(worker, driver, now)
+        driver.next_due = min(driver.next_due, overlay.held_at)
     session = session_of(overlay)
     overlay.now = now
     set_sure(driver.kernel, session.search.sure if session.search.sure < session.search.most else 0)
@@ -386,6 +405,7 @@ def take_pause(worker, driver, datagram, length, now):
         driver.side.pauses += 1
         driver.side.paused_ns += ns
     elif rxq.rate < 1:
+        txq_at(side_of(driver), number).until = now
         hasten(worker, MOST_PORTS + driver.port, now)
 
 
@@ -403,16 +423,20 @@ def send_pause(worker, driver, number, length, now):
     A pause is due when more than th_over of the flow waits, or when it occupies more than its part of the free buffers, counted
     in frames of this length.  It lasts until th_goal is left at the receiver, and no frame of the flow here.  Of a flow of which
     nothing has been taken for long, at no known rate, it lasts an eighth of that time, and one frame follows in each further
-    eighth; that is over with the first one that finds no pause due.
+    eighth.  Once that is HOLD_NS, the flow is held: the pause is renewed before it ends, with a `length` of 0 as no frame has
+    come, until no pause is due any more.
     docs/vswitch-overlay.md derives the control law and its constants.
     """
     tx_flow = tx_flow_at(driver, number)
     key = own_key(driver)
     copy_key(key, key_of_tx_flow(tx_flow))
     key.words[4] |= port_at(worker, driver.port).serial
+    if length and tx_flow.rate_sent >= 0:
+        tx_flow.hold_until = 0  # it has gone on
     behind = tx_flow.sent - length - signed_of(load64(word_at(driver.side.view.consumed[0], number)))
     free = driver.side.view.buffers - driver.put + taken_from(port_at(worker, driver.port))
     queued = behind
+    frame = length if length else behind // max(1, held_in(tx_flow, txq_at(port_at(worker, driver.port), number)))
     goal = worker.th_goal
     over = worker.th_over
     rate = 0.0
@@ -429,16 +453,17 @@ def send_pause(worker, driver, number, length, now):
     excess = queued - goal
     ns = 0
     held_to = 0.0
-    pausing = 1 if queued > over or behind > free * length // BUFFERS_PART else 0
+    pausing = 1 if queued > over or behind > free * frame // BUFFERS_PART else 0
+    is_held = 1 if tx_flow.check_at and tx_flow.rate_sent < 0 else 0
     if pausing:
-        if now < tx_flow.quiet_until:
+        if length and now < (tx_flow.pause_sent_at + EARLY_NS if is_held else tx_flow.quiet_until):
             return
         ns = drain_ns(max(excess, behind), rate)
         stopped_ns = min((now - tx_flow.moved_at) // STOPPED_PART, STOPPED_NS)
-        if rate < 1 and stopped_ns > ns:
-            ns = stopped_ns
-            held_to = 1e9 * max(length, STOPPED_BYTES) / ns
-    elif tx_flow.rate_sent < 0:
+        if is_held or (rate < 1 and stopped_ns > ns):
+            ns = max(stopped_ns, HOLD_NS) if is_held else stopped_ns
+            held_to = 1e9 * max(frame, STOPPED_BYTES) / ns
+    elif tx_flow.rate_sent < 0 or length == 0:
         rate = 0.0
     elif not may_correct(tx_flow, rate, queued, goal, now):
         return
@@ -451,6 +476,9 @@ def send_pause(worker, driver, number, length, now):
         tx_flow.rate_sent = -1.0 if held_to > 0 else rate
         tx_flow.pause_sent_at = now
         tx_flow.quiet_until = now + ns
+        if held_to > 0 and ns >= HOLD_NS:
+            tx_flow.hold_until = now + ns
+            hold_flow(driver, number, now + ns // RENEWED_PART)
 
 
 def may_correct(tx_flow, rate, queued, goal, now):
@@ -468,6 +496,63 @@ def is_about_right(tx_flow, rate, now):
     """
     raise_above = RAISE_ABOVE_LATER if now > tx_flow.pause_sent_at + CORRECT_NS else RAISE_ABOVE
     return LOWER_BELOW * tx_flow.rate_sent < rate < raise_above * tx_flow.rate_sent
+
+
+# ---- Flows that are held ----
+
+
+def hold_flow(driver, number, at):
+    """Look at a flow at a time (ns), to renew its pause or to end it."""
+    overlay = driver.overlay
+    tx_flow = tx_flow_at(driver, number)
+    if not tx_flow.check_at:
+        tx_flow.next_held = 0
+        if overlay.last_held:
+            tx_flow_at(driver, overlay.last_held - 1).next_held = number + 1
+        else:
+            overlay.first_held = number + 1
+            overlay.held_at = at
+        overlay.last_held = number + 1
+        overlay.held_count += 1
+    tx_flow.check_at = at
+    overlay.held_at = min(overlay.held_at, at)
+
+
+def renew_pauses(worker, driver, now):
+    """Look at the held flows whose time has come: at all of few, else at a part, each ms."""
+    overlay = driver.overlay
+    count = min(overlay.held_count, HELD_AT_ONCE + overlay.held_count // 8)
+    due = now + HELD_EACH_NS if count < overlay.held_count else now + STOPPED_NS
+    for _ in range(count):
+        number = overlay.first_held - 1
+        tx_flow = tx_flow_at(driver, number)
+        at = tx_flow.check_at
+        overlay.first_held = tx_flow.next_held
+        if not overlay.first_held:
+            overlay.last_held = 0
+        overlay.held_count -= 1
+        if now >= at:
+            at = tx_flow.check_at if is_still_held(worker, driver, number, now) else 0
+        tx_flow.check_at = 0
+        if at:
+            hold_flow(driver, number, at)
+            due = min(due, at)
+    overlay.held_at = max(due, now + EARLY_NS)
+
+
+def is_still_held(worker, driver, number, now):
+    """Renew the pause of a flow, or say that it may go on: again and again until a frame of it comes, as one may be lost.
+
+    False: a frame has come since, or the last pause of which the peer can know has ended.  `check_at` is when to look again.
+    """
+    tx_flow = tx_flow_at(driver, number)
+    if tx_flow.rate_sent >= 0 and now >= tx_flow.hold_until:
+        return False
+    note_progress(tx_flow, txq_at(port_at(worker, driver.port), number), now)
+    tx_flow.check_at = now + REPEAT_NS
+    if not session_of(driver.overlay).dead:
+        send_pause(worker, driver, number, 0, now)
+    return True
 
 
 # ---- For Python ----

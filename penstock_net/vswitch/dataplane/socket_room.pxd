@@ -1,6 +1,7 @@
 """How much room the UDP sockets behind a device have: the table that an edge shares with the worker that drives the device."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from penstock_net.vswitch.memory.layout cimport ENDLESS, full_fence, give_sparse, load64, mixed, sparse, store64, wake_switch
+from penstock_net.vswitch.dataplane.socket_drops cimport DropTable, end_list, free_drops, make_drops, note_drops, note_drops_of_one
 from penstock_net.vswitch.world.calls.table cimport receive_from, send_to
 
 cdef extern from "stdlib.h" nogil:
@@ -50,6 +51,9 @@ cdef enum:
     ROOMIER = 16            # a port has more room, for which a frame may have waited
     ANSWER_BYTES = 131072
     REQUEST_BYTES = 72
+    ID_BYTES = 48           # of a socket: ports, addresses, interface and cookie
+    ASKED_MOST = 16         # ports whose sockets are asked for one by one
+    ASKED_TIMES = 15        # looks in a row that ask so; the next one lists all sockets, as a port may have got another one
     NEW = -1
     GROUPS = 4              # addresses of the sockets of a port that are told apart
 
@@ -60,33 +64,33 @@ cdef struct PortRoom:
     int64_t base_before     # `base` of the look before
     int64_t seen            # the number of the last look that found a socket
     int32_t listed, full
+    int32_t due             # whether it was reported since the last look
+    int32_t sockets         # that frames of the switch may reach, in the last look
+    int32_t family          # of the first of them
+    char id[48]             # its own
     int32_t groups          # of sockets with the same address, in this look; the last place is that of all further addresses
     uint64_t group[4]       # their addresses
     int64_t group_free[4]   # bytes of the one with most room
     int64_t group_size[4]
     int64_t connected_free, connected_size  # the same of connected sockets; -1: there are none
 
-cdef struct Drops:          # of one socket, since it was opened
-    uint64_t cookie
-    int64_t count
-
 cdef struct Rooms:
     int64_t* table
     int fd                  # a NETLINK_SOCK_DIAG socket
     int waker               # an eventfd that wakes the worker; -1: there is none
     uint32_t serial
-    int64_t look            # its number
+    int64_t look            # the number of the last one that listed all sockets
+    int32_t asked           # looks since then that asked for some only
+    int32_t is_partial      # whether the present one does
     int32_t again, count, failed
     int32_t* ports          # those that have a socket, or were reported
     PortRoom* rooms         # by port
     int64_t reports_seen, refused   # reports and refusals, at the last look
-    int64_t lost
     int32_t full            # ports of which half of a socket is taken
     int32_t episodes        # how often a port became one of these
     int64_t lasts           # what the first of them still holds lasts so many times as long as it was read for; ENDLESS: none was
-    Drops* drops[2]         # by cookie: of this look, of the one before
-    int64_t drops_mask[2]
-    int64_t sockets[2]
+    DropTable drops
+    int64_t messages        # of the kernel's, read
     char request[72]
     char answer[131072]
 
@@ -94,8 +98,8 @@ cdef inline int64_t* word_in(int64_t* table, int64_t i) noexcept nogil: return &
 cdef inline int64_t load_in(int64_t* table, int64_t i) noexcept nogil: return <int64_t>load64(<uint64_t*>&table[i])
 cdef inline void store_in(int64_t* table, int64_t i, int64_t value) noexcept nogil: store64(<uint64_t*>&table[i], <uint64_t>value)
 cdef inline int64_t* table_at(size_t address) noexcept: return <int64_t*>address
+cdef inline DropTable* drops_of(Rooms* rooms) noexcept nogil: return &rooms.drops
 cdef inline PortRoom* room_of(Rooms* rooms, int64_t port) noexcept nogil: return &rooms.rooms[port]
-cdef inline Drops* drops_at(Drops* drops, int64_t i) noexcept nogil: return &drops[i]
 cdef inline char* at(char* base, int64_t i) noexcept nogil: return base + i
 cdef inline int64_t word32(const char* p) noexcept nogil:
     cdef uint32_t w
@@ -127,9 +131,6 @@ cdef inline Rooms* new_rooms(): return <Rooms*>calloc(1, sizeof(Rooms))
 cdef inline PortRoom* new_port_rooms(): return <PortRoom*>sparse(UDP_PORTS * sizeof(PortRoom))
 cdef inline void give_port_rooms(PortRoom* rooms): give_sparse(rooms, UDP_PORTS * sizeof(PortRoom))
 cdef inline int32_t* new_ports(): return <int32_t*>calloc(UDP_PORTS, sizeof(int32_t))
-cdef inline Drops* new_drops(int64_t n) noexcept nogil: return <Drops*>calloc(n, sizeof(Drops))
-cdef inline void clear_drops(Drops* drops, int64_t n) noexcept nogil: memset(drops, 0, n * sizeof(Drops))
-cdef inline int64_t slot_of(uint64_t cookie, int64_t mask) noexcept nogil: return <int64_t>((cookie * <uint64_t>0x9E3779B97F4A7C15) >> 40) & mask
 
 cdef void raise_alarm(int64_t* table, int alarm) noexcept nogil
 cdef void report_port(int64_t* table, int alarm, int64_t port) noexcept nogil
@@ -141,14 +142,16 @@ cdef void add_cost(int64_t* table, int64_t port, int64_t cost) noexcept nogil
 cdef int64_t look_at_sockets(Rooms* rooms) noexcept nogil
 cdef void list_port(Rooms* rooms, int64_t port) noexcept nogil
 cdef void read_reports(Rooms* rooms) noexcept nogil
+cdef bint are_known(Rooms* rooms) noexcept nogil
+cdef bint list_sockets(Rooms* rooms) noexcept nogil
+cdef bint ask_for_each(Rooms* rooms) noexcept nogil
+cdef void begin_request(Rooms* rooms, int64_t family, int64_t flags) noexcept nogil
 cdef bint ask(Rooms* rooms, int64_t family) noexcept nogil
 cdef int64_t read_answer(Rooms* rooms, int64_t length) noexcept nogil
 cdef void note_socket(Rooms* rooms, char* message, int64_t length) noexcept nogil
 cdef uint64_t local_address(char* message) noexcept nogil
 cdef void note_room(PortRoom* room, uint64_t address, int64_t free, int64_t size) noexcept nogil
 cdef bint choose_room(PortRoom* room) noexcept nogil
-cdef void note_drops(Rooms* rooms, uint64_t cookie, int64_t count) noexcept nogil
-cdef bint make_room_for_drops(Rooms* rooms) noexcept nogil
 cdef int64_t grant(Rooms* rooms) noexcept nogil
 cdef int64_t allow(Rooms* rooms, int64_t port, int64_t value) noexcept nogil
 cdef bint stop_looking(Rooms* rooms) noexcept nogil

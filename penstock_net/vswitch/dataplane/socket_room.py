@@ -1,8 +1,9 @@
 """How much room the UDP sockets behind a device have, so that the worker sends them no more than that.
 
 The kernel drops what comes to a socket whose buffer is full, and reports it to nobody.  A look asks it for all UDP sockets of a
-network namespace (NETLINK_SOCK_DIAG), and sets for each port what the frames sent there may cost from then on, in the kernel's
-memory: a small frame costs much more than its bytes.  No frame is lost as long as the limit is respected.
+network namespace (NETLINK_SOCK_DIAG), or for the full ones alone, and sets for each of their ports what the frames sent there may
+cost from then on, in the kernel's memory: a small frame costs much more than its bytes.  No frame is lost as long as the limit is
+respected.
 
 When to look is for the worker to say: it reports a port when three quarters of what it may cost are spent, or when a frame goes
 to a port that was not looked at (`report_port`), and raises an alarm, an eventfd.  While nothing is sent, nobody looks.
@@ -13,15 +14,19 @@ import cython
 from penstock_net.vswitch.world import os
 
 if not cython.compiled:
+    from penstock_net.vswitch.dataplane.socket_drops import end_list, free_drops, make_drops, note_drops, note_drops_of_one
     from penstock_net.vswitch.dataplane.socket_room import (
         AF_INET,
         AF_INET6,
         ALLOWED,
         ANSWER_BYTES,
+        ASKED_MOST,
+        ASKED_TIMES,
         EPROTO,
         FULL_SOCKETS,
         GROUPS,
         HELD,
+        ID_BYTES,
         LOOKED,
         MOST_COST,
         MOVED,
@@ -46,14 +51,14 @@ if not cython.compiled:
         WAITING,
         WAKES,
         at,
-        clear_drops,
-        drops_at,
+        drops_of,
         errno,
         free,
         give_port_rooms,
         load_in,
         look_released,
-        new_drops,
+        memcpy,
+        memset,
         new_port_rooms,
         new_ports,
         new_rooms,
@@ -67,7 +72,6 @@ if not cython.compiled:
         second_in,
         second_of,
         signed32,
-        slot_of,
         store_in,
         table_at,
         word16,
@@ -147,21 +151,80 @@ def look_at_sockets(rooms):
     found = 0
     for _ in range(4):
         rooms.again = 0
-        rooms.look += 1
         read_reports(rooms)
-        for i in range(rooms.count):
-            room = room_of(rooms, rooms.ports[i])
-            room.base = load_in(
-                rooms.table, SPENT + rooms.ports[i]
-            )  # what is sent from here on may count twice, never not at all
-        if not ask(rooms, AF_INET) or not ask(rooms, AF_INET6):
-            return -1
+        rooms.is_partial = are_known(rooms)
+        if not rooms.is_partial or not ask_for_each(rooms):
+            rooms.is_partial = 0
+            if not list_sockets(rooms):
+                return -1
         found |= grant(rooms)
         if not rooms.again:
             break
     if found & WAITING and found & ROOMIER and rooms.waker >= 0:
         wake_switch(rooms.waker)
     return found
+
+
+def are_known(rooms):
+    """Whether it is enough to ask for some sockets: there are full ones, and each that matters is the only one of its port."""
+    if not rooms.full or rooms.asked == ASKED_TIMES:
+        return False
+    count = 0
+    for i in range(rooms.count):
+        room = room_of(rooms, rooms.ports[i])
+        if room.full or room.due:
+            count += 1
+            if count > ASKED_MOST or room.seen != rooms.look or room.sockets != 1:
+                return False
+    return True
+
+
+def list_sockets(rooms):
+    """Have the kernel list all sockets; False: it refused."""
+    rooms.look += 1
+    rooms.asked = 0
+    for i in range(rooms.count):  # what is sent from here on may count twice, never not at all
+        room_of(rooms, rooms.ports[i]).base = load_in(rooms.table, SPENT + rooms.ports[i])
+    return ask(rooms, AF_INET) and ask(rooms, AF_INET6)
+
+
+def ask_for_each(rooms):
+    """Ask for the sockets that are full or of ports that were reported, one by one; False: one is not there any more.
+
+    A list costs the kernel a walk through all that its table of UDP sockets has place for.
+    """
+    rooms.asked += 1
+    for i in range(rooms.count):
+        port = rooms.ports[i]
+        room = room_of(rooms, port)
+        if not room.full and not room.due:
+            continue
+        room.base = load_in(rooms.table, SPENT + port)
+        room.groups = 0
+        room.sockets = 0
+        room.connected_free = room.connected_size = -1
+        begin_request(rooms, room.family, 1)  # NLM_F_REQUEST
+        asked = at(rooms.request, 24)  # the kernel takes source and destination for those of what comes to the socket
+        memcpy(asked, at(room.id, 2), 2)
+        memcpy(at(asked, 2), room.id, 2)
+        memcpy(at(asked, 4), at(room.id, 20), 16)
+        memcpy(at(asked, 20), at(room.id, 4), 16)
+        memcpy(at(asked, 36), at(room.id, 36), 12)
+        if send_to(rooms.fd, rooms.request, REQUEST_BYTES) < 0:
+            return False
+        while True:
+            length = receive_from(rooms.fd, rooms.answer, ANSWER_BYTES)
+            if length < 16:
+                return False
+            rooms.messages += 1
+            if word32(at(rooms.answer, 8)) == rooms.serial:
+                break
+        if word16(at(rooms.answer, 4)) != 20 or length < word32(rooms.answer):
+            return False
+        note_socket(rooms, at(rooms.answer, 16), word32(rooms.answer) - 16)
+        if room.sockets != 1:
+            return False
+    return True
 
 
 def list_port(rooms, port):
@@ -179,27 +242,36 @@ def read_reports(rooms):
     reported = load_in(rooms.table, REPORTED)
     if 0 <= reported - rooms.reports_seen <= REPORTS_KEPT:
         for i in range(rooms.reports_seen, reported):
-            list_port(rooms, load_in(rooms.table, REPORTS + (i & (REPORTS_KEPT - 1))) & (UDP_PORTS - 1))
+            port = load_in(rooms.table, REPORTS + (i & (REPORTS_KEPT - 1))) & (UDP_PORTS - 1)
+            list_port(rooms, port)
+            room_of(rooms, port).due = 1
     else:
         for port in range(UDP_PORTS):
             if load_in(rooms.table, REPORT_AT + port) == ENDLESS:
                 list_port(rooms, port)
+                room_of(rooms, port).due = 1
     rooms.reports_seen = reported
 
 
-def ask(rooms, family):
-    """Ask for the UDP sockets of a family; False: the kernel refused."""
+def begin_request(rooms, family, flags):
+    """Begin a question for UDP sockets of a family."""
     rooms.serial += 1
     request = at(rooms.request, 0)
     put32(request, REQUEST_BYTES)
     put16(at(request, 4), 20)  # SOCK_DIAG_BY_FAMILY
-    put16(at(request, 6), 0x301)  # NLM_F_REQUEST | NLM_F_DUMP
+    put16(at(request, 6), flags)
     put32(at(request, 8), rooms.serial)
     put8(at(request, 16), family)
     put8(at(request, 17), 17)  # UDP
     put8(at(request, 18), 1 << 6)  # INET_DIAG_SKMEMINFO
     put32(at(request, 20), 0xFFFFFFFF)  # in any state
-    if send_to(rooms.fd, request, REQUEST_BYTES) < 0:
+    memset(at(request, 24), 0, ID_BYTES)
+
+
+def ask(rooms, family):
+    """Ask for the UDP sockets of a family; False: the kernel refused."""
+    begin_request(rooms, family, 0x301)  # NLM_F_REQUEST | NLM_F_DUMP
+    if send_to(rooms.fd, rooms.request, REQUEST_BYTES) < 0:
         rooms.failed = errno
         return False
     while True:
@@ -207,6 +279,7 @@ def ask(rooms, family):
         if length <= 0:
             rooms.failed = errno if length < 0 else EPROTO
             return False
+        rooms.messages += 1
         end = read_answer(rooms, length)
         if end > 0:
             return True
@@ -246,7 +319,10 @@ def note_socket(rooms, message, length):
         if word16(at(message, place + 2)) == 7 and size >= 40 and place + size <= length:  # INET_DIAG_SKMEMINFO
             waiting = word32(at(message, place + 4))
             total = word32(at(message, place + 8))
-            note_drops(rooms, word64(at(message, 44)), word32(at(message, place + 36)))
+            if rooms.is_partial:
+                note_drops_of_one(drops_of(rooms), word64(at(message, 44)), word32(at(message, place + 36)))
+            else:
+                note_drops(drops_of(rooms), word64(at(message, 44)), word32(at(message, place + 36)))
             address = local_address(message)
             if address == 0:
                 return
@@ -259,6 +335,11 @@ def note_socket(rooms, message, length):
                 room.groups = 0
                 room.connected_free = room.connected_size = -1
                 room.seen = rooms.look
+                room.sockets = 0
+            if room.sockets == 0:
+                room.family = word16(message) & 0xFF
+                memcpy(room.id, at(message, 4), ID_BYTES)
+            room.sockets += 1
             if port_from(at(message, 6)) == 0:
                 note_room(room, address, total - waiting, total)
             elif room.connected_size < 0 or total - waiting > room.connected_free:
@@ -308,45 +389,6 @@ def choose_room(room):
     return room.size >= 0
 
 
-def note_drops(rooms, cookie, count):
-    """Add what a socket has lost since the look before."""
-    before = 0
-    if rooms.sockets[1]:
-        slot = slot_of(cookie, rooms.drops_mask[1])
-        while drops_at(rooms.drops[1], slot).cookie:
-            if drops_at(rooms.drops[1], slot).cookie == cookie:
-                before = drops_at(rooms.drops[1], slot).count
-                break
-            slot = (slot + 1) & rooms.drops_mask[1]
-    rooms.lost += max(0, count - before)
-    if 2 * rooms.sockets[0] >= rooms.drops_mask[0] and not make_room_for_drops(rooms):
-        return
-    slot = slot_of(cookie, rooms.drops_mask[0])
-    while drops_at(rooms.drops[0], slot).cookie:
-        slot = (slot + 1) & rooms.drops_mask[0]
-    drops_at(rooms.drops[0], slot).cookie = cookie
-    drops_at(rooms.drops[0], slot).count = count
-    rooms.sockets[0] += 1
-
-
-def make_room_for_drops(rooms):
-    """Double the table of this look; False: no memory."""
-    size = rooms.drops_mask[0] + 1
-    larger = new_drops(2 * size)
-    if not larger:
-        return False
-    for i in range(size):
-        if drops_at(rooms.drops[0], i).cookie:
-            slot = slot_of(drops_at(rooms.drops[0], i).cookie, 2 * size - 1)
-            while drops_at(larger, slot).cookie:
-                slot = (slot + 1) & (2 * size - 1)
-            larger[slot] = rooms.drops[0][i]
-    free(rooms.drops[0])
-    rooms.drops[0] = larger
-    rooms.drops_mask[0] = 2 * size - 1
-    return True
-
-
 def grant(rooms):
     """Set what each port may cost from what was found; what a look found."""
     found = 0
@@ -356,6 +398,9 @@ def grant(rooms):
     for i in range(rooms.count):
         port = rooms.ports[i]
         room = room_of(rooms, port)
+        if rooms.is_partial and not room.full and not room.due:
+            continue
+        room.due = 0
         sent = room.base - room.base_before
         if sent:
             found |= MOVED
@@ -389,11 +434,8 @@ def grant(rooms):
             room.full = 1
         room.free_before = room.free
     store_in(rooms.table, LOOKED, load_in(rooms.table, LOOKED) + 1)
-    drops = rooms.drops[1]
-    mask = rooms.drops_mask[1]
-    rooms.drops[1], rooms.drops_mask[1], rooms.sockets[1] = rooms.drops[0], rooms.drops_mask[0], rooms.sockets[0]
-    rooms.drops[0], rooms.drops_mask[0], rooms.sockets[0] = drops, mask, 0
-    clear_drops(drops, mask + 1)
+    if not rooms.is_partial:
+        end_list(drops_of(rooms))
     rooms.full = full
     full_fence()  # a frame that begins to wait after this has been tried with what is allowed now
     if refused != rooms.refused or load_in(rooms.table, HELD):
@@ -449,9 +491,7 @@ class SocketRooms:
         rooms.table = table_at(table.address)
         rooms.rooms = new_port_rooms()
         rooms.ports = new_ports()
-        for i in range(2):
-            rooms.drops[i] = new_drops(64)
-            rooms.drops_mask[i] = 63
+        make_drops(drops_of(rooms))
         rooms.reports_seen = load_in(rooms.table, REPORTED)
         if goes_on:
             return
@@ -463,13 +503,12 @@ class SocketRooms:
     def begin(self):
         """Look, and count what is lost from here on; nothing may be sent meanwhile."""
         self.look()
-        self.rooms.lost = 0
+        self.rooms.drops.lost = 0
         self.rooms.episodes = 0
 
     def __dealloc__(self):
         if self.rooms:
-            for i in range(2):
-                free(self.rooms.drops[i])
+            free_drops(drops_of(self.rooms))
             give_port_rooms(self.rooms.rooms)
             free(self.rooms.ports)
             free(self.rooms)
@@ -521,7 +560,12 @@ class SocketRooms:
     @property
     def lost(self):
         """Datagrams lost at sockets since this began; of sockets that are gone, what was seen of them."""
-        return self.rooms.lost
+        return self.rooms.drops.lost
+
+    @property
+    def messages(self):
+        """Messages of the kernel that were read."""
+        return self.rooms.messages
 
     @property
     def lasts(self):

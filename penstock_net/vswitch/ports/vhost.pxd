@@ -75,6 +75,7 @@ cdef struct Guest:          # what is attached to a port
     int64_t bad_descriptors, signals
     int32_t cutting         # whether a super-frame is being cut for a guest that takes none
     int64_t segment_length  # of the one that has no room yet; 0: there is none
+    int64_t further_out     # segments made, beyond one for each super-frame that was cut
     Signaller signaller
     Cut cut
     Piece piece[2048]

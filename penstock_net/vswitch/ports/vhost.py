@@ -220,6 +220,7 @@ def put_frame(port, guest, frame, length):
             memcpy(guest.uncut, frame, length)
             guest.cutting = 1
             guest.segment_length = 0
+            guest.further_out -= 1
             put_segments(port, guest)
             return True
         if header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM and not guest.takes_sums:
@@ -243,6 +244,7 @@ def put_segments(port, guest):
             if guest.segment_length == 0:
                 guest.cutting = 0
                 break
+            guest.further_out += 1
             if not guest.takes_sums:
                 complete_checksum(guest.segment, guest.segment_length)
         if guest.to_count == 0:
@@ -322,6 +324,31 @@ def show_all(port, guest):
     for i in range(guest.to_count):
         show(guest, ring_at(guest, guest.to_guest[i]))
     return done
+
+
+# ---- For Python: what is being cut, of a port of this module ----
+
+
+def is_guest(handle):
+    return pointer_to(handle).flush == vhost_flush
+
+
+def waiting_segments(handle):
+    """1: a segment has no room yet; of its super-frame the others are not made."""
+    return guest_of(pointer_to(handle)).cutting if is_guest(handle) else 0
+
+
+def further_out(handle):
+    """Segments that were made, beyond one for each super-frame."""
+    return guest_of(pointer_to(handle)).further_out if is_guest(handle) else 0
+
+
+def give_up_segments(handle):
+    """Count the segments for which there is no room now as lost: what is left of their super-frame is one frame."""
+    if is_guest(handle) and not vhost_flush(pointer_to(handle)):
+        guest = guest_of(pointer_to(handle))
+        pointer_to(handle).errors_out += guest.cutting
+        guest.cutting = 0
 
 
 # ---- What the front end says, for the thread that talks with it ----
@@ -459,6 +486,7 @@ class Rings:
         """Counters, and the super-frame that is being cut."""
         guest = self.guest
         found = {"bad_descriptors": guest.bad_descriptors, "signals": guest.signals, "broken": guest.broken}
+        found["further_out"] = guest.further_out
         if guest.cutting:
             shape = shape_of_cut(cut_in(guest))
             found["cut"] = [shape.version, shape.ip, shape.tcp, shape.head, shape.size, *cut_numbers(guest)]
@@ -469,6 +497,7 @@ class Rings:
     def take(self, found):
         guest = self.guest
         guest.bad_descriptors, guest.signals, guest.broken = found["bad_descriptors"], found["signals"], found["broken"]
+        guest.further_out = found.get("further_out", 0)  # older versions do not say it
         self.before = guest.bad_descriptors - (1 if guest.broken else 0)
         if "cut" in found:
             shape = shape_of_cut(cut_in(guest))

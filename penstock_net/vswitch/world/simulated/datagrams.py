@@ -6,6 +6,7 @@ the interfaces, and tell the sender so, or not.
 
 import errno
 import ipaddress
+import itertools
 import select
 import socket
 import struct
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock_net.vswitch.world.simulated.descriptors import File, refused, said
 from penstock_net.vswitch.world.simulated.links import Link, Space
+from penstock_net.vswitch.world.simulated.netlink import SocketPlace, about_socket
 
 if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
@@ -56,7 +58,7 @@ class Datagrams(File):
     def __init__(self, network: "Network") -> None:
         super().__init__()
         self.network = network
-        self.here = Address(ANY, 0)
+        self.here, self.cookie = Address(ANY, 0), 0
         self.peer: Address | None = None
         self.room = self.send_room = ROOM
         self.held = self.sending = self.dropped = self.error = 0
@@ -77,7 +79,7 @@ class Datagrams(File):
         port = address.port or self.network.free_port(self.space)
         if self.network.bound(self.space, Address(address.host, port)):
             raise refused(errno.EADDRINUSE)
-        self.here = Address(address.host, port)
+        self.here, self.cookie = Address(address.host, port), next(self.network.cookies)
         self.network.sockets.append(self)
 
     def connect(self, address: Address) -> None:
@@ -191,6 +193,7 @@ class Network:
     def __init__(self, world: "Simulated") -> None:
         self.world = world
         self.sockets: list[Datagrams] = []  # that have an address
+        self.cookies = itertools.count(1)  # by which they are told apart
         self.joined: list[Link] = []
         self.paths: dict[tuple[bytes, bytes], Path] = {}
         self.known: dict[tuple[Space, bytes], int] = {}  # MTUs that a namespace was told of
@@ -236,6 +239,21 @@ class Network:
             if each.space is space and each.here.port == address.port and (len(hosts) == 1 or ANY in hosts):
                 return each
         return None
+
+    def diagnosed(self, space: Space) -> dict[SocketPlace, bytes]:
+        """What SOCK_DIAG says of each socket of a namespace."""
+        found = {}
+        for each in self.sockets:
+            if each.space is space:
+                place = (
+                    each.here.host,
+                    each.here.port,
+                    each.peer.host if each.peer else None,
+                    each.peer.port if each.peer else 0,
+                )
+                memory = (each.held, each.room, each.sending, each.send_room, each.dropped)
+                found[place] = about_socket(place, each.cookie, memory)
+        return found
 
     def free_port(self, space: Space) -> int:
         taken = {each.here.port for each in self.sockets if each.space is space}

@@ -6,7 +6,7 @@ import functools
 import select
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
@@ -360,12 +360,26 @@ class Route(File):
             link.set_up(bool(flags & IFF_UP))
 
 
-class Diagnosis(File):
-    """A netlink socket of the family SOCK_DIAG: of UDP sockets there are those that only send."""
+SocketPlace = tuple[bytes, int, bytes | None, int]  # address and port of a socket, and of its peer; None, 0: it has none
 
-    def __init__(self, space: Space) -> None:
+
+def about_socket(place: SocketPlace, cookie: int, memory: Sequence[int]) -> bytes:
+    """A message about a UDP socket over IPv4; `memory`: what it holds and may, of what came and what it sends, and its losses."""
+    host, port, peer, peer_port = place
+    ids = struct.pack("!HH4s12x4s12x", port, peer_port, host, peer or bytes(4)) + struct.pack("=IQ", 0, cookie)
+    found = struct.pack("=BBBB", INET, 7 if peer is None else 1, 0, 0) + ids + bytes(20)
+    return found + _attribute(MEMORY, struct.pack("=9I", *memory[:4], 0, 0, 0, 0, memory[4]))
+
+
+class Diagnosis(File):
+    """A netlink socket of the family SOCK_DIAG, for UDP: sockets over IPv4, and those of programs that only send.
+
+    `sockets` gives the messages about the sockets of a namespace, by their places.
+    """
+
+    def __init__(self, space: Space, sockets: Callable[[Space], Mapping[SocketPlace, bytes]]) -> None:
         super().__init__()
-        self.space = space
+        self.space, self.sockets = space, sockets
         self.queue: deque[bytes] = deque()
 
     def ready(self) -> int:
@@ -380,10 +394,26 @@ class Diagnosis(File):
 
     def write(self, data: bytes) -> int:
         _, _, flags, serial, _ = MESSAGE.unpack_from(data)
+        sockets = self.sockets(self.space)
         if flags & DUMP == DUMP:
+            for content in sockets.values() if data[16] == INET else ():
+                self._put(message(SOCKET_BY_FAMILY, content, serial, MANY))
             self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)
         peer, port = struct.unpack_from("!HH", data, 24)
+        source, target, cookie = data[28:32], data[44:48], data[64:72]
+        for place in (
+            (target, port, source, peer),
+            (target, port, None, 0),
+            (bytes(4), port, source, peer),
+            (bytes(4), port, None, 0),
+        ):
+            if data[16] == INET and place in sockets:
+                if cookie in (bytes([255] * 8), sockets[place][44:52]):
+                    self._put(message(SOCKET_BY_FAMILY, sockets[place], serial))
+                else:
+                    self._put(message(ERROR, struct.pack("=i", -errno.ESTALE) + data[:16], serial))
+                return len(data)
         if port in self.space.senders:
             found = struct.pack("=BBBB", data[16], 1, 0, 0) + struct.pack("!HH", port, peer) + bytes(64)
             self._put(message(SOCKET_BY_FAMILY, found + _attribute(MEMORY, bytes(36)), serial))

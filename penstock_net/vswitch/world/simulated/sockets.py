@@ -50,7 +50,7 @@ class Socket:
         elif family == socket.AF_NETLINK and proto == 0:
             self.file = Route(world, ROOM)
         elif family == socket.AF_NETLINK and proto == SOCK_DIAG:
-            self.file = Diagnosis(world.here)
+            self.file = Diagnosis(world.here, world.network.diagnosed)
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
         elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
