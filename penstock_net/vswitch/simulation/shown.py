@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 LONGEST_NS = 5 * MS  # of a pause of a transmit queue
 LATE_NS = 1 * MS  # after the end of a pause the queue is served, at the latest
-LOOKS = 8  # flows are looked at once in so many looks, since they are many
+LOOKS = 16  # flows are looked at once in so many looks, since they are many
 
 
 def check(machine: "Machine", switch: Any) -> None:
