@@ -1,5 +1,6 @@
 """The whole switch in a simulated world: laws on drawn schedules, faults that were found so, and mistakes that must be found."""
 
+import errno
 import itertools
 import os
 import random
@@ -15,6 +16,7 @@ from mistakes import MISTAKES
 
 from penstock_net.cli.vswitch_simulate import simulate as command
 from penstock_net.errors import PenstockError
+from penstock_net.vswitch.attach.devices import Plan
 from penstock_net.vswitch.daemon.events import Events
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import many, run, trace
@@ -214,6 +216,36 @@ def test_an_interface_is_not_moved_back_to_another_process_of_the_same_number():
     steps = [Step(54 * MS, "add", "v"), Step(89 * MS, "move", "v"), Step(107 * MS, "lose namespace", "process one")]
     found = simulate(1073, steps=steps, settings={**SETTINGS, "netns": {"v": "process one"}})
     assert not found.failure, found
+
+
+def test_an_interface_that_was_moved_back_is_asked_about_by_a_socket_again():
+    """The socket was closed, since another interface may come back, and not opened again (seed 800204)."""
+    settings = {**SETTINGS, "netns": {"t": "left", "v": "left"}}
+    for more in ([], [Step(30 * MS, "move back", "t"), Step(60 * MS, "move", "t")]):
+        found = simulate(800204, steps=[Step(0, "move", "t"), *more], settings=settings)
+        assert not found.failure, found
+
+
+def test_an_interface_that_was_moved_back_is_set_up_when_that_is_possible(monkeypatch):
+    """It was tried once: the port was up then, and nothing passed."""
+    set_up, tried = Plan.set_up, []
+
+    def refused(plan, *more):
+        tried.append(plan)
+        if len(tried) == 1:
+            raise OSError(errno.ENOBUFS, "no room")
+        set_up(plan, *more)
+
+    monkeypatch.setattr(Plan, "set_up", refused)
+    steps = [
+        Step(0, "start", "a"),
+        Step(MS, "move", "t"),
+        Step(30 * MS, "move back", "t"),
+        Step(2000 * MS, "send", "a", ("t", 1, 60)),
+    ]
+    found = simulate(1, steps=steps, settings={**SETTINGS, "netns": {"t": "left"}})
+    assert not found.failure, found
+    assert len(tried) > 1
 
 
 def test_an_operator_asks_just_before_another_process_has_the_number():

@@ -101,12 +101,12 @@ def take(table: Mapping[str, Any] | None, found: Mapping[str, Any], fds: list[in
         os.close(memory)
         os.close(alarm)
     if table and port.kind == "tap" and not port.closed:
-        _find_interface(device, found.get("interface"))
+        find_interface(device, found.get("interface"))
         device.count_losses_from(found["dropped_before"])
     return device
 
 
-def _find_interface(device: Device, number: int | None) -> None:
+def find_interface(device: Device, number: int | None = None) -> None:
     """Open the socket about the interface of a TAP, if that is still where it should be, with the number that it had (None: any).
 
     What has its name there may be somebody else's by now.

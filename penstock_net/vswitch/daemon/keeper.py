@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.handing import find_interface
 from penstock_net.vswitch.attach.ingress_rates import limits_of
 from penstock_net.vswitch.daemon.condition import CHANGED, DOWN, EDGE_FAILED, GONE, UP, difference, passes_nothing
 from penstock_net.vswitch.daemon.config import PortTable
@@ -397,10 +398,11 @@ class Keeper:
 
     def _take_back(self, kept: Kept) -> None:
         """Go on with an interface that was moved back: the kernel has removed all that it had."""
-        kept.moved = False
-        kept.device.leave_interface()  # it may have another number
+        kept.device.leave_interface()
+        find_interface(kept.device)  # it may have another number
         kept.device.count_losses_from(kept.device.dropped_before)
         self._set_up(kept)
+        kept.moved = False  # not before: what cannot be set up now is tried again
         self._settle(kept)
         self._begin_edge(kept)
         self._resume(kept)

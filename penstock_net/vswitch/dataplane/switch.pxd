@@ -65,9 +65,12 @@ cdef inline tuple plain_words(uint64_t* words):
     if words[0] == NO_HIGH or is_ipv4(words[0], words[1]):
         return (words[0], words[1], words[0], words[3], words[4] & ~<uint64_t>TO_STATION)
     return (words[0], words[1], NO_HIGH, mac_of_word(words[2]), words[4] & ~<uint64_t>TO_STATION)
+# The number of the port that a flow comes from; -1: that is gone, and another port may have its number.
+cdef inline int64_t sender_of(Worker* worker, Flow* flow) noexcept nogil:
+    return flow.source if <int32_t>(flow.key.words[4] & 0xFFFF) == port_at(worker, flow.source).serial else -1
 # Whether the edge of a port shall know of a flow; of one of IPv6 to a station nobody knows the destination.
-cdef inline bint is_held(Flow* flow, int64_t source, dict behind):
-    if not flow.used or flow.source != source:
+cdef inline bint is_held(Worker* worker, Flow* flow, int64_t source, dict behind):
+    if not flow.used or sender_of(worker, flow) != source or source < 0:
         return False
     words = plain_words(flow.key.words)
     return (words[2] != NO_HIGH or words[0] == NO_HIGH) and (flow.pauses or key_words(words) in behind)

@@ -74,6 +74,7 @@ if not cython.compiled:
         plain_words,
         raced_released,
         run_released,
+        sender_of,
         set_peer,
         set_view,
         turns_released,
@@ -408,7 +409,7 @@ class Switch:
             "target": address_text(words[2], words[3]),
             "target_port": int.from_bytes(ports[2:], "big"),
             "protocol": words[4] >> 16 & 0xFF,
-            "from": self.names.get(flow.source),
+            "from": self.names.get(sender_of(worker_at(self.worker, k), flow)),
             "to": self.names.get(flow.target),
             "queue": flow.queue,
             "waiting_bytes": waiting_now(worker_at(self.worker, k), flow),
@@ -436,13 +437,12 @@ class Switch:
         """One dict per flow from a port that was ever paused or has a backlog in front of the switch; callable in any thread."""
         number = self.numbers.get(name, -1)
         driver = self.drivers.get(number)
-        behind = driver.behind() if driver is not None else {}
-        found = []
+        behind, found = driver.behind() if driver is not None else {}, []
         for k in range(self.count):
             worker = worker_at(self.worker, k)
             for i in range(worker.flow_top):
                 flow = flow_at(worker, i)
-                if is_held(flow, number, behind):
+                if is_held(worker, flow, number, behind):
                     found.append(self.flow_row(k, i, behind))
         return found
 

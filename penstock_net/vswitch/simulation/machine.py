@@ -21,7 +21,7 @@ from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames, lies, six, upgrades
+from penstock_net.vswitch.simulation import frames, lies, shown, six, upgrades
 from penstock_net.vswitch.simulation.frames import Frame, flow_of
 from penstock_net.vswitch.simulation.laws import MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, first_of_six, in_prefix
@@ -204,7 +204,7 @@ class Machine:
         self.numbers: Counter[tuple[str, int, int]] = Counter()  # of frames of programs at TAPs, by interface and queue
         self.daemon: Daemon | None = None
         self.daemons: list[Daemon] = []  # also those of processes that have ended
-        self.pid, self.open_requests = 0, 0
+        self.pid, self.open_requests, self.looks = 0, 0, 0  # the last: how often counters were looked at
         self.world.programs[name] = lambda: upgrades.take_over(self)
         self.spoil: tuple[str, str] | None = None  # what becomes of the next process that is to take over
         self.is_upgrading, self.stood_ns = False, 0  # the latter: for which no step was done, since the switch stood still
@@ -370,8 +370,7 @@ class Machine:
 
     def link(self, name: str) -> Link | None:
         """The interface of a TAP's port."""
-        space = self.places.of(name)
-        return space.named(self.layout.device(name)) if space else None
+        return space.named(self.layout.device(name)) if (space := self.places.of(name)) else None
 
     def program_sends(self, name: str, target: str, queue: int, count: int, size: int) -> None:
         """Frames of a program at a TAP, as far as the kernel takes them."""
@@ -526,6 +525,7 @@ class Machine:
         def look(switch: Any) -> dict[str, int]:
             if self.layout.runs_scheme and switch.waiting():  # on the lines between its ports are frames
                 return {}
+            shown.check(self, switch)
             rows = [{**row, **left} for row, left in zip(switch.ports(), switch.left())]
             return unaccounted(rows, switch.totals.values(), switch.lost_on_lines() if self.layout.runs_scheme else 0)
 

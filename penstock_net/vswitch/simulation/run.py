@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, lies, namespaces, restarts, six, upgrades
+from penstock_net.vswitch.simulation import edges, lies, moments, namespaces, restarts, shown, six, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -96,7 +96,7 @@ def simulate(
     plan = list(steps or ())
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
-        more += lies.draw_steps(seed, until, layout.base)
+        more += [*lies.draw_steps(seed, until, layout.base), *moments.draw_steps(seed, until, layout)]
         if six.has_six(layout):
             more += six.draw_steps(seed, until, layout.base, known.SIZES)
         plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)
@@ -167,6 +167,7 @@ def _run(machine: Machine, plan: Sequence[Step]) -> dict[str, int]:
         known.do(machine, step)
         _check(machine, step.what != "send")
     made_good(machine)
+    shown.check_quiet(machine)
     _probe(machine)
     counts = machine.counted()
     record.account(counts)
