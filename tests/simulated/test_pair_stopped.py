@@ -81,8 +81,8 @@ def lose_pauses(pair, share):
     pair.world.network.fates = fates
 
 
-@pytest.mark.parametrize(("lost", "seconds", "most"), [(0.0, 10, 150), (0.3, 10, 200), (0.0, 120, 150), (0.3, 120, 400)])
-def test_a_receiver_may_stop_for_minutes(lost, seconds, most):
+@pytest.mark.parametrize(("lost", "seconds"), [(0.0, 10), (0.3, 10), (0.0, 120), (0.3, 120)])
+def test_a_receiver_may_stop_for_minutes(lost, seconds):
     """A frame followed every 10 ms: 3600 after 36 s, and those that followed were dropped.
 
     Now the far side renews a pause when a fifth of it is over: none follows unless four in a row are lost.
@@ -96,8 +96,8 @@ def test_a_receiver_may_stop_for_minutes(lost, seconds, most):
         pauses = pair.overlay("far")["overlay"]["pauses_sent"]
         pair.pass_time(seconds * SECONDS, counters=False)
         pair.check()
-        parked = far.call(balance)["parked"]
-        assert parked <= most and (lost or parked == before), "nothing follows while nothing is taken"
+        more = far.call(balance)["parked"] - before
+        assert 0 <= more <= (5 * seconds if lost else 0), "nothing follows while nothing is taken; 0.3 to the fourth: one a second"
         assert pair.overlay("far")["overlay"]["pauses_sent"] - pauses == pytest.approx(125 * seconds, rel=0.3)
         known.read_again(far, "c")
         pair.pass_time(GOES_ON_NS)
