@@ -74,21 +74,21 @@ def test_golden(case):
         assert made.ports.filter(made.ports["node"] == 15)["tx_bytes"].item() == 124 * 64
 
 
-LARGE = {"nscc": ((9835, 10_513, 10_556), 448_242), "rccc": ((8673, 8880, 8902), 33_864)}
+# Under RCCC that simulator counts 33 835 packets sent again: 7027 of them are RTS frames of 64 B, sent again in their turn.
+LARGE = {"nscc": ((9835, 10_513, 10_556), 448_242), "rccc": ((8673, 8880, 8902), 33_835 - 7027)}
 
 
 @pytest.mark.parametrize("control", LARGE)
 def test_golden_of_1023_flows(control):
     """100 KB each to one host: headers of what is cut are lost, too.  A timeout of packets that were sent again a moment before
-    would have two of each on their way, and in the end only headers of them on the last link.  RCCC sends 22 % less again."""
+    would have two of each on their way, and in the end only headers of them on the last link."""
     times, again = LARGE[control]
     topo = fat_tree(k=16)
     flows = flow_list(topo, [(i, 1, 100_000, "0us") for i in range(1024) if i != 1])
     parameters = {"entropy_bits": 7}
     made = simulate(topo, flows, parse(f"uec:{control}+mixed", parameters), host=HOST, measure=Measure(sample="0s"))
     assert percentiles(made) == pytest.approx(times, rel=0.05)
-    near = 0.25 if control == "rccc" else 0.2
-    assert made.summary["retransmissions"] == pytest.approx(again, rel=near) and made.summary["drops"] > 0
+    assert made.summary["retransmissions"] == pytest.approx(again, rel=0.2) and made.summary["drops"] > 0
 
 
 # Who sends 2 MB to whom, as perm_128n_128c_2MB.cm has it.
@@ -111,11 +111,14 @@ PERMUTED = {  # p50, p95 and largest time, us; packets sent again
     ("reps", "nscc"): ((196.4, 202.6, 203.9), 8),
     ("reps", "rccc"): ((197.0, 202.4, 203.1), 240),
     ("reps", "both"): ((197.0, 204.2, 206.0), 0),
-    # Means of their seeds 13, 1, 2 and 3 (RCCC: 13, 1, 2): the slowest flow and what is sent again, 47 to 172, are chance
+    # Means of their seeds 13, 1, 2 and 3 (RCCC: 13, 1, 2); what is sent again is chance of the run, see OBLIVIOUS
     ("oblivious", "nscc"): ((198.3, 208.7, 218.4), None),
     ("oblivious", "rccc"): ((197.2, 205.8, 211.8), None),
     ("oblivious", "both"): ((199.2, 209.4, 218.8), None),
 }
+# Packets sent again, means of their seeds 1 to 17 (28 to 172, standard deviation 41), and 1 to 13 (366 to 878).  Which
+# flows meet is drawn once for a run, and few seeds are not enough: here, too, a run under NSCC has 8 to 260.
+OBLIVIOUS = {"nscc": 80.6, "rccc": 555.0}
 OVERSUBSCRIBED = {
     ("mixed", "nscc"): ((586.6, 710.3, 728.5), 4965),
     ("mixed", "rccc"): ((679.5, 727.4, 739.4), 8381),
@@ -150,6 +153,12 @@ def test_golden_of_a_random_permutation(balancer, control):
     assert here == pytest.approx(times, rel=0.05)
     if again is not None:
         assert sent_again == pytest.approx(again, rel=0.2, abs=10)
+
+
+@pytest.mark.parametrize("control", OBLIVIOUS)
+def test_golden_of_what_oblivious_spraying_sends_again(control):
+    _, again = permuted(fat_tree(k=8), f"uec:{control}+oblivious", 40)
+    assert again == pytest.approx(OBLIVIOUS[control], rel=0.2)
 
 
 FOUR_TO_ONE = """\
@@ -218,7 +227,8 @@ def test_golden_of_two_flows_that_come_later(control):
     assert (times[0], times[1:].mean(), again) == pytest.approx(OVERLAPPED[control], rel=0.05)
 
 
-# 400 Gbit/s (`-linkspeed 400000`): means of their seeds 1 to 4.
+# 400 Gbit/s (`-linkspeed 400000`): means of their seeds 1 to 4; of 15 to 1 under NSCC, where medians vary from 521 to 596 us,
+# of 1 to 24.
 FAST = {
     ("one flow", "nscc"): ((53.05,) * 3, 0),
     ("one flow", "rccc"): ((53.27,) * 3, 0),
@@ -226,7 +236,7 @@ FAST = {
     ("a permutation", "nscc"): ((57.84, 59.33, 59.33), 0),
     ("a permutation", "rccc"): ((58.11, 59.60, 59.60), 0),
     ("a permutation", "both"): ((58.11, 59.60, 59.60), 0),
-    ("15 to 1", "nscc"): ((562.1, 637.26, 637.26), 2823),
+    ("15 to 1", "nscc"): ((558.9, 634.5, 634.5), 2808),
     ("15 to 1", "rccc"): ((617.63, 620.79, 620.79), 2570),
     ("15 to 1", "both"): ((617.07, 620.78, 620.78), 2558),
 }
@@ -234,16 +244,14 @@ FAST = {
 
 @pytest.mark.parametrize("case, control", FAST)
 def test_golden_at_400_gbit_s(case, control):
-    """Of 15 to 1 under NSCC alone the median is 7 % lower here, with starts up to 100 ns apart 2 %: docs/agreement.md."""
     k, pairs, parameters, _, _ = GOLDEN[case]
+    seeds = 24 if (case, control) == ("15 to 1", "nscc") else 4
     times, again = FAST[case, control]
     topo = fat_tree(k=k, rate="400Gbps")
     flows = flow_list(topo, [(src, dst, 2_000_000, "0us") for src, dst in pairs])
     scheme = parse(f"uec:{control}+mixed", parameters)
-    made = [simulate(topo, flows, scheme, seed=i, host=HOST, measure=Measure(sample="0s")) for i in range(1, 5)]
-    here = np.mean([percentiles(run) for run in made], axis=0)
-    assert here[1:] == pytest.approx(times[1:], rel=0.05)
-    assert here[0] == pytest.approx(times[0], rel=0.1 if (case, control) == ("15 to 1", "nscc") else 0.05)
+    made = [simulate(topo, flows, scheme, seed=i, host=HOST, measure=Measure(sample="0s")) for i in range(1, 1 + seeds)]
+    assert np.mean([percentiles(run) for run in made], axis=0) == pytest.approx(times, rel=0.05)
     assert np.mean([run.summary["retransmissions"] for run in made]) == pytest.approx(again, rel=0.2, abs=10)
 
 
