@@ -97,7 +97,9 @@ def test_a_receiver_may_stop_for_minutes(lost, seconds):
         pair.pass_time(seconds * SECONDS, counters=False)
         pair.check()
         more = far.call(balance)["parked"] - before
-        assert 0 <= more <= (5 * seconds if lost else 0), "nothing follows while nothing is taken; 0.3 to the fourth: one a second"
+        assert 0 <= more <= (5 * seconds if lost else 0), (
+            "nothing follows while nothing is taken; 0.3 to the fourth: one a second"
+        )
         assert pair.overlay("far")["overlay"]["pauses_sent"] - pauses == pytest.approx(125 * seconds, rel=0.3)
         known.read_again(far, "c")
         pair.pass_time(GOES_ON_NS)
