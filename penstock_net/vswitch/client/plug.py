@@ -98,7 +98,7 @@ class Plug:
         """What the edge needs of the switch in each step; it follows the settings, which the answer has, too."""
         answer = self._ask("held", port=self.name)
         if self.device.edge and "limits" in answer:  # a switch of an older version does not say them
-            self.device.edge.rates.limit(**answer["limits"])
+            self.device.edge.rates.limit(answer["limits"]["goal"], answer["limits"]["over"])
         return list(answer["held"])
 
     def _ask(self, what: str, **options: Any) -> dict[str, Any]:

@@ -348,7 +348,7 @@ def reclaim_tx_flow(worker, driver, now):
         number = (driver.age_at + 1 + i) % driver.queues
         if held_in(tx_flow_at(driver, number), txq_at(port, number)) == 0:
             paced = number
-            if txq_at(port, number).until <= now:
+            if txq_at(port, number).until <= now and not tx_flow_at(driver, number).check_at:
                 driver.age_at = number
                 return number
     return paced if paced >= 0 else longest_stuck(worker, driver, now)

@@ -27,6 +27,7 @@ cdef enum:
     EARLY_NS = 1000000      # least time between two pauses of a held flow of which a frame has come all the same
     HELD_AT_ONCE = 64       # flows that are held and looked at in a turn, and an eighth of the others
     HELD_EACH_NS = 1000000  # between two of these turns
+    PAUSES_PART = 4         # of what the peer permits, that may be outstanding when a pause is renewed: a quarter
     STOPPED_BYTES = 1500    # or more if its frames are longer: may follow in as much time after it
     LOOK_NS = 10000000      # between two looks at the socket's losses
     RETRY_NS = 1000000      # after there was no room for a HELLO

@@ -36,6 +36,7 @@ if not cython.compiled:
         LOWER_BELOW,
         MOST_RATE,
         PAUSE_BYTES,
+        PAUSES_PART,
         PIECES,
         RAISE_ABOVE,
         RAISE_ABOVE_LATER,
@@ -78,7 +79,17 @@ if not cython.compiled:
         word_of,
     )
     from penstock_net.vswitch.dataplane.session_view import session_row
-    from penstock_net.vswitch.dataplane.state import MOST_PORTS, REASONS, byte_at, port_at, signed_of, txq_at, view_of, whole
+    from penstock_net.vswitch.dataplane.state import (
+        BACKDRAFT,
+        MOST_PORTS,
+        REASONS,
+        byte_at,
+        port_at,
+        signed_of,
+        txq_at,
+        view_of,
+        whole,
+    )
     from penstock_net.vswitch.memory.layout import load64, memcpy, word_at, word_from
     from penstock_net.vswitch.ports.base import (
         A_FRAME,
@@ -354,7 +365,10 @@ def take_part(driver, kind, datagram, size):
 
 
 def write_pause(driver, key, ns, rate, now):
-    """Send a pause frame; False: there is no peer, or no room for it now.  It does not count against what the peer permits."""
+    """Send a pause frame, with what is flushed next; False: there is no peer, or no room for it now.
+
+    It is sent whatever the peer permits, but uses that up.
+    """
     overlay = driver.overlay
     session = session_of(overlay)
     if not session.peer_confirmed:
@@ -369,7 +383,6 @@ def write_pause(driver, key, ns, rate, now):
     if not send_message(driver, length):
         session_unsend(session, length, now)
         return False
-    port_flush(driver.kernel)
     overlay.pauses_out += 1
     return True
 
@@ -404,7 +417,7 @@ def take_pause(worker, driver, datagram, length, now):
         txq_at(side_of(driver), number).until = now + ns
         driver.side.pauses += 1
         driver.side.paused_ns += ns
-    elif rxq.rate < 1:
+    elif rxq.rate < 1 and txq_at(side_of(driver), number).until > now:
         txq_at(side_of(driver), number).until = now
         hasten(worker, MOST_PORTS + driver.port, now)
 
@@ -431,8 +444,6 @@ def send_pause(worker, driver, number, length, now):
     key = own_key(driver)
     copy_key(key, key_of_tx_flow(tx_flow))
     key.words[4] |= port_at(worker, driver.port).serial
-    if length and tx_flow.rate_sent >= 0:
-        tx_flow.hold_until = 0  # it has gone on
     behind = tx_flow.sent - length - signed_of(load64(word_at(driver.side.view.consumed[0], number)))
     free = driver.side.view.buffers - driver.put + taken_from(port_at(worker, driver.port))
     queued = behind
@@ -453,8 +464,8 @@ def send_pause(worker, driver, number, length, now):
     excess = queued - goal
     ns = 0
     held_to = 0.0
-    pausing = 1 if queued > over or behind > free * frame // BUFFERS_PART else 0
-    is_held = 1 if tx_flow.check_at and tx_flow.rate_sent < 0 else 0
+    pausing = 1 if worker.mode == BACKDRAFT and (queued > over or behind > free * frame // BUFFERS_PART) else 0
+    is_held = 1 if tx_flow.hold_until and tx_flow.rate_sent < 0 else 0
     if pausing:
         if length and now < (tx_flow.pause_sent_at + EARLY_NS if is_held else tx_flow.quiet_until):
             return
@@ -476,9 +487,13 @@ def send_pause(worker, driver, number, length, now):
         tx_flow.rate_sent = -1.0 if held_to > 0 else rate
         tx_flow.pause_sent_at = now
         tx_flow.quiet_until = now + ns
+        if length:
+            port_flush(driver.kernel)
         if held_to > 0 and ns >= HOLD_NS:
             tx_flow.hold_until = now + ns
             hold_flow(driver, number, now + ns // RENEWED_PART)
+        elif ns or rate > 0:
+            tx_flow.hold_until = 0  # this word is a newer one than that it may go on
 
 
 def may_correct(tx_flow, rate, queued, goal, now):
@@ -537,20 +552,23 @@ def renew_pauses(worker, driver, now):
         if at:
             hold_flow(driver, number, at)
             due = min(due, at)
+    port_flush(driver.kernel)
     overlay.held_at = max(due, now + EARLY_NS)
 
 
 def is_still_held(worker, driver, number, now):
-    """Renew the pause of a flow, or say that it may go on: again and again until a frame of it comes, as one may be lost.
+    """Renew the pause of a flow, or say that it may go on: again and again, as such a word may be lost.
 
-    False: a frame has come since, or the last pause of which the peer can know has ended.  `check_at` is when to look again.
+    False: the last pause of which the peer can know has ended, there has been another word since, or the peer is silent.
+    `check_at` is when to look again.  What is renewed takes a quarter of what the peer permits, and leaves the rest to frames.
     """
     tx_flow = tx_flow_at(driver, number)
-    if tx_flow.rate_sent >= 0 and now >= tx_flow.hold_until:
+    session = session_of(driver.overlay)
+    if session.dead or (tx_flow.rate_sent >= 0 and now >= tx_flow.hold_until):
         return False
     note_progress(tx_flow, txq_at(port_at(worker, driver.port), number), now)
     tx_flow.check_at = now + REPEAT_NS
-    if not session_of(driver.overlay).dead:
+    if session.sent_cost - session.acked_cost <= session.granted // PAUSES_PART:
         send_pause(worker, driver, number, 0, now)
     return True
 

@@ -127,7 +127,7 @@ cdef inline void put16(char* p, int64_t value) noexcept nogil:
     p[1] = <char>(value >> 8)
 cdef inline void put8(char* p, int64_t value) noexcept nogil: p[0] = <char>value
 cdef inline Rooms* new_rooms(): return <Rooms*>calloc(1, sizeof(Rooms))
-# 11 MB, of which only the ports in use are ever touched; calloc() would clear all of it where it has the memory of an earlier one.
+# 15 MB, of which only the ports in use are ever touched; calloc() would clear all of it where it has the memory of an earlier one.
 cdef inline PortRoom* new_port_rooms(): return <PortRoom*>sparse(UDP_PORTS * sizeof(PortRoom))
 cdef inline void give_port_rooms(PortRoom* rooms): give_sparse(rooms, UDP_PORTS * sizeof(PortRoom))
 cdef inline int32_t* new_ports(): return <int32_t*>calloc(UDP_PORTS, sizeof(int32_t))

@@ -166,7 +166,7 @@ def look_at_sockets(rooms):
 
 
 def are_known(rooms):
-    """Whether it is enough to ask for some sockets: there are full ones, and each that matters is the only one of its port."""
+    """Whether it is enough to ask for some sockets: nothing is to be known but of full ones, each the only one of its port."""
     if not rooms.full or rooms.asked == ASKED_TIMES:
         return False
     count = 0
@@ -174,7 +174,7 @@ def are_known(rooms):
         room = room_of(rooms, rooms.ports[i])
         if room.full or room.due:
             count += 1
-            if count > ASKED_MOST or room.seen != rooms.look or room.sockets != 1:
+            if not room.full or count > ASKED_MOST or room.seen != rooms.look or room.sockets != 1:
                 return False
     return True
 
@@ -189,7 +189,7 @@ def list_sockets(rooms):
 
 
 def ask_for_each(rooms):
-    """Ask for the sockets that are full or of ports that were reported, one by one; False: one is not there any more.
+    """Ask for the sockets that are full, one by one; False: one is not there any more.
 
     A list costs the kernel a walk through all that its table of UDP sockets has place for.
     """
@@ -197,7 +197,7 @@ def ask_for_each(rooms):
     for i in range(rooms.count):
         port = rooms.ports[i]
         room = room_of(rooms, port)
-        if not room.full and not room.due:
+        if not room.full:
             continue
         room.base = load_in(rooms.table, SPENT + port)
         room.groups = 0
@@ -398,7 +398,9 @@ def grant(rooms):
     for i in range(rooms.count):
         port = rooms.ports[i]
         room = room_of(rooms, port)
-        if rooms.is_partial and not room.full and not room.due:
+        if rooms.is_partial and not room.full:
+            if load_in(rooms.table, SPENT + port) != room.base:
+                found |= MOVED
             continue
         room.due = 0
         sent = room.base - room.base_before

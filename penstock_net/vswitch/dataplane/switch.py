@@ -401,7 +401,7 @@ class Switch:
 
     def flow_row(self, k, number, behind):
         flow = flow_at(worker_at(self.worker, k), number)
-        words = plain_words(flow.key.words)
+        words, source = plain_words(flow.key.words), sender_of(worker_at(self.worker, k), flow)
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {
             "source": address_text(words[0], words[1]),
@@ -409,11 +409,11 @@ class Switch:
             "target": address_text(words[2], words[3]),
             "target_port": int.from_bytes(ports[2:], "big"),
             "protocol": words[4] >> 16 & 0xFF,
-            "from": self.names.get(sender_of(worker_at(self.worker, k), flow)),
+            "from": self.names.get(source),
             "to": self.names.get(flow.target),
             "queue": flow.queue,
             "waiting_bytes": waiting_now(worker_at(self.worker, k), flow),
-            "behind_bytes": behind.get(key_words(words), 0),
+            "behind_bytes": behind.get(source, {}).get(key_words(words), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
@@ -427,7 +427,7 @@ class Switch:
         """One dict per flow."""
         behind = {number: driver.behind() for number, driver in self.drivers.items()}
         return [
-            self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {}))
+            self.flow_row(k, i, behind)
             for k in range(self.count)
             for i in range(worker_at(self.worker, k).flow_top)
             if flow_at(worker_at(self.worker, k), i).used
@@ -443,7 +443,7 @@ class Switch:
             for i in range(worker.flow_top):
                 flow = flow_at(worker, i)
                 if is_held(worker, flow, number, behind):
-                    found.append(self.flow_row(k, i, behind))
+                    found.append(self.flow_row(k, i, {number: behind}))
         return found
 
     def pauses(self, now=None):
@@ -498,7 +498,7 @@ class Switch:
         """One dict for each of the flows with the most queued bytes, and one for the others: count, sums, longest queue."""
         chosen, others = pick_longest(self.worker, most)
         behind = {number: driver.behind() for number, driver in self.drivers.items()}
-        rows = [self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {})) for _, k, i in chosen]
+        rows = [self.flow_row(k, i, behind) for _, k, i in chosen]
         others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
         return rows, others
 
