@@ -1,8 +1,8 @@
 """From the switch: when to read the fill of applications' UDP sockets, so that frames wait in the switch if a socket is full.
 
-A look is due when the worker reports a port (dataplane/socket_room.py).  One for all sockets takes the kernel some 0.15 ms.  Periodic looks are needed only
-while frames are sent, since a socket may receive from elsewhere too, or while they wait for a full socket, since no event tells
-that it was read.
+A look is due when the worker reports a port (dataplane/socket_room.py); one for all sockets takes the kernel some 0.15 ms.
+Periodic looks are needed only while frames are sent, since a socket may receive from elsewhere too, or while they wait for a
+full socket, since no event tells that it was read.
 """
 
 from penstock_net.errors import PenstockError
