@@ -80,7 +80,7 @@ MEANS = {
     "p50": "of the slowdown of all flows",
     "p99": "of the slowdown of flows that have ended",
     "slowest": "the last flow's time",
-    "again": "bytes that were sent again",
+    "again": "bytes sent again, of those of all flows",
     "not done": "flows that had not ended",
     "stuck": "flows to other servers that had not ended",
     "others": "flows to other servers",
@@ -485,6 +485,8 @@ def said_of_distance(results: list[Result]) -> str:
     words = f"by packet, without and with recovery.distance = {DISTANCE}, {again} of the bytes are sent again"
     if len(pairs) < 2:
         return f"{words}; whether the distance is better takes more seeds"
+    if soon.numbers["not done"].mean or late.numbers["not done"].mean:
+        return f"{words}; flows have not ended, so that the p99 are not of the same ones"
     verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not different beyond chance"
     within = f"95 % interval {_short(ratio.low)} to {_short(ratio.high)}"
     return f"{words}; with it the p99 is {verdict} (without / with: {_short(ratio.mean)}, {within})"

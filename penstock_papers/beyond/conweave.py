@@ -14,6 +14,7 @@ What differs, and what is open:
 * under PFC, receivers of DRILL take packets in any order, and nothing is lost: the best that DRILL can be.  Those of the paper
   go back at each packet that was overtaken.  It is shown, and is none of "the others" under PFC.  With IRN it is as there
 * flowlets of LetFlow begin after 100 us, as there
+* the other that a claim names is the best one of the first seed
 * 2 ms of arrivals and three seeds; there 100 ms and one seed, of which the first 5 ms do not count.  All flows finish here
 
 Scale quick: 0.5 ms.
@@ -27,9 +28,8 @@ import polars as pl
 from penstock_papers import frames
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
-from penstock_papers.frames import Scheme
 from penstock_papers.sentences import Numbers, Row, about, holds, within
-from penstock_papers.style import PAGE, figure, legend_above, lettered
+from penstock_papers.style import BLUE, GREEN, ORANGE, PAGE, SKY, figure, legend_above, lettered
 
 TITLE = "ConWeave beside ECMP, LetFlow and DRILL"
 PAPER = "Beyond the papers: ConWeave, SIGCOMM 2023, abstract, in the set-up of its authors' simulator"
@@ -58,7 +58,7 @@ PARTS: dict[str, dict[str, Any]] = {
     DRILL: {"spray": {"policy": "shortest", "d": 2}},
     CONWEAVE: {"conweave": {}},
 }
-COLOURS = {name: Scheme(name, {"name": next(iter(part), "dcqcn")}).style["color"] for name, part in PARTS.items()}
+COLOURS = {ECMP: ORANGE, LETFLOW: SKY, DRILL: GREEN, CONWEAVE: BLUE}
 OTHERS = {PFC: (ECMP, LETFLOW), IRN: (ECMP, LETFLOW, DRILL)}
 METRICS = {"average": "average slowdown", "tail": "slowdown, p99"}
 SAID = "up to 42.3% and 66.8% for average and 99-percentile FCT"

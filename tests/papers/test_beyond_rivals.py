@@ -119,6 +119,7 @@ def test_every_step_of_conweave(monkeypatch, tmp_path):
     assert all(runs.summary(label)["drops"] == 0 for label in runs if label.startswith("PFC"))
     twice = data.filter((pl.col("panel") == "again") & (pl.col("series") == conweave.DRILL) & (pl.col("traffic") == "IRN"))
     assert twice["y"].min() > 0 and len(claims) == len(conweave.CLAIMS)
+    assert list(conweave.COLOURS) == list(conweave.PARTS) and len(set(conweave.COLOURS.values())) == len(conweave.PARTS)
 
 
 def test_what_is_compared_with_conweave_is_by_hand():

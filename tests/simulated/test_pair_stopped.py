@@ -118,7 +118,7 @@ def test_one_who_reads_a_frame_now_and_then_holds_its_sender():
         send_to_stopped(pair, "a")
         before = far.call(balance)["parked"]
         known.read_slowly(far, "c", 1, 1000 * MS)
-        pair.pass_time(10 * SECONDS, counters=False)
+        pair.pass_time(3 * SECONDS, counters=False)
         assert far.call(balance)["parked"] <= before
         known.read_again(far, "c")
         pair.pass_time(GOES_ON_NS)

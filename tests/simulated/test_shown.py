@@ -33,6 +33,14 @@ def test_flows_of_a_port_that_is_gone_are_not_those_of_the_next_one_of_its_numbe
     assert not found.failure, found
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_whole_ports_may_be_paused(seed):
+    """A port keeps the end of its last pause, which says nothing when it is over."""
+    ports = [{"name": name, "addresses": [f"10.0.0.{i + 1}"]} for i, name in enumerate("abc")]
+    found = simulate(seed, "60ms", content={"switch": {"mode": "pfc", "th_goal": "2KB", "th_over": "6KB"}, "port": ports})
+    assert not found.failure, found
+
+
 class Short(Switch):
     """It forgets for how long ports were paused."""
 

@@ -126,7 +126,7 @@ def test_a_watchdog_acts_in_a_storm(folder):
 # ---- The distance of sprayed packets ----
 
 
-def sprayed(soon, late, again=(3.0, 0.0)):
+def sprayed(soon, late, again=(3.0, 0.0), left=0.0):
     """Results of failures with these p99 by seed, without and with a distance where nothing fails; of other cases it is 1."""
     cases, _ = what_ifs.cases(advice_of(), read_job(Path("job.toml")), None, ("failures",))
     out = []
@@ -134,7 +134,7 @@ def sprayed(soon, late, again=(3.0, 0.0)):
         paths = case.varied["paths"]
         at = [what_ifs.SPRAYED, what_ifs.WAITING].index(paths) if paths != what_ifs.BY_FLOW else 2
         p99 = (soon, late, [1.0] * len(soon))[at] if case.varied["fails"] == "nothing" else [1.0] * len(soon)
-        values = {**dict.fromkeys(what_ifs.COLUMNS["failures"], 1.0), "again": (*again, 0.0)[at]}
+        values = {**dict.fromkeys(what_ifs.COLUMNS["failures"], 1.0), "again": (*again, 0.0)[at], "not done": left}
         out.append(what_ifs.result(case, [{**values, "p99": value} for value in p99]))
     return out
 
@@ -172,6 +172,11 @@ def test_what_is_said_of_the_distance(late, words, folder):
     assert words in line
     (found,) = study(Path("site.toml"))
     assert line in list(text(with_what_ifs(found, what_ifs.WhatIfs(tuple(results), (), (1, 2, 3)))))
+
+
+def test_nothing_is_said_of_the_distance_where_flows_have_not_ended(folder):
+    line = what_ifs.concluded(what_ifs.WhatIfs(tuple(sprayed([10.0, 11, 13], [8.0, 9, 10], left=1.0)), (), (1, 2, 3)), "failures")
+    assert line.endswith("flows have not ended, so that the p99 are not of the same ones")
 
 
 # ---- The ECN point ----
