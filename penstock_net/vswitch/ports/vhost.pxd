@@ -254,6 +254,7 @@ cdef bint put_whole(KernelPort* port, Guest* guest, char* frame, int64_t length)
 cdef bint put_segments(KernelPort* port, Guest* guest) noexcept nogil
 cdef bint takes_super_frame(Guest* guest, int64_t kind) noexcept nogil
 cdef bint vhost_flush(KernelPort* port) noexcept nogil
+cdef inline bint is_guest(PortHandle handle): return pointer_to(handle).flush == vhost_flush  # whether it is a port of this module
 cdef bint show_all(KernelPort* port, Guest* guest) noexcept nogil
 
 cdef bint more_available(Guest* guest, Ring* ring, int64_t buffers) noexcept nogil

@@ -61,6 +61,7 @@ if not cython.compiled:
         find_table,
         gate_of,
         guest_of,
+        is_guest,
         is_memory,
         leave_gate,
         map_area,
@@ -324,13 +325,6 @@ def show_all(port, guest):
     for i in range(guest.to_count):
         show(guest, ring_at(guest, guest.to_guest[i]))
     return done
-
-
-# ---- For Python: what is being cut, of a port of this module ----
-
-
-def is_guest(handle):
-    return pointer_to(handle).flush == vhost_flush
 
 
 def waiting_segments(handle):

@@ -118,7 +118,9 @@ def used_by(machine: "Machine") -> dict[tuple[str, str], Any]:
     for name, device in machine.daemon.devices.items() if machine.daemon else ():
         if device.table:
             words = device.table.words.copy()
-            words[LAYOUT["LOOKED"]] = 0  # the new process may look
+            words[LAYOUT["LOOKED"]] = 0  # the new process may look, and then sets what sockets that there are may be sent
+            for each in machine.world.network.sockets:
+                words[[LAYOUT["ALLOWED"] + each.here.port, LAYOUT["REPORT_AT"] + each.here.port]] = 0
             found[name, "budgets"] = words.tobytes()
         if device.edge and (link := machine.link(name)) and link.queueing:
             classes = {minor: (each.rate, each.limit) for minor, each in link.queueing.classes.items()}
