@@ -98,8 +98,8 @@ def test_an_unknown_machine_changes_nothing(monkeypatch):
 def test_a_worker_with_realtime_precedes_all_usual_threads(tmp_path):
     daemon = Daemon(SPEC, str(tmp_path / "s"))
     with ThreadPoolExecutor(1) as pool:
-        serving = pool.submit(daemon.serve, lambda: found.append(daemon.switch.call(classes)))
         found = []
+        serving = pool.submit(daemon.serve, lambda: found.append(daemon.switch.call(classes)))
         daemon.over.set()
         serving.result()
     assert found == [(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1)]
