@@ -2,7 +2,9 @@
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from penstock_net.errors import SpecError
 
@@ -46,9 +48,43 @@ def _whole(value: str | int | float, exact: Fraction, path: str, unit: str, posi
     return int(exact)
 
 
+@dataclass(frozen=True, eq=False)
+class _Quantity:
+    """What is counted: units with factors to the smallest one, the unit of a bare number, an example, the smallest unit."""
+
+    units: dict[str, int]
+    default: str
+    example: str
+    smallest: str
+
+    def of(self, value: str | int | float, path: str, positive: bool) -> int:
+        """The number in the smallest unit."""
+        if type(value) is str and (known := _known(self, value, positive)) is not None:
+            return known
+        return self.parse(value, path, positive)
+
+    def parse(self, value: str | int | float, path: str, positive: bool) -> int:
+        """The same, also if it is known."""
+        return _whole(value, _parse(value, self.units, self.default, path, self.example), path, self.smallest, positive)
+
+
+@lru_cache(maxsize=4096)
+def _known(quantity: _Quantity, text: str, positive: bool) -> int | None:
+    """A list of flows repeats its texts.  None: it is wrong, and the error is to name its place."""
+    try:
+        return quantity.parse(text, "", positive)
+    except SpecError:
+        return None
+
+
+_TIME = _Quantity(TIME, "s", "1us", "ps")
+_SIZE = _Quantity(SIZE, "B", "12MB", "B")
+_RATE = _Quantity(RATE, "bps", "100Gbps", "bit/s")
+
+
 def parse_time(value: str | int | float, path: str = "time", *, positive: bool = False) -> int:
     """Picoseconds of "1us"; a bare number is seconds."""
-    return _whole(value, _parse(value, TIME, "s", path, "1us"), path, "ps", positive)
+    return _TIME.of(value, path, positive)
 
 
 def parse_delay(value: str | int | float, path: str = "delay", *, positive: bool = False) -> int:
@@ -67,12 +103,12 @@ def parse_metres(value: str | int | float, path: str = "cable") -> Fraction:
 
 def parse_size(value: str | int | float, path: str = "size", *, positive: bool = False) -> int:
     """Bytes of "12MB" (decimal) or "12MiB"; a bare number is bytes."""
-    return _whole(value, _parse(value, SIZE, "B", path, "12MB"), path, "B", positive)
+    return _SIZE.of(value, path, positive)
 
 
 def parse_rate(value: str | int | float, path: str = "rate") -> int:
     """Bits per second of "100Gbps"; a bare number is bit/s."""
-    return _whole(value, _parse(value, RATE, "bps", path, "100Gbps"), path, "bit/s", True)
+    return _RATE.of(value, path, positive=True)
 
 
 def ps_per_byte(rate: str | int | float, path: str = "rate") -> float:

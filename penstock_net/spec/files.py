@@ -10,6 +10,8 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import as_table
 from penstock_net.results.rundir import INPUTS
 
+FLOWS = "flows"  # the key of a list of flows
+
 
 def _is_file_name(key: str, value: str) -> bool:
     plain = key in ("file", "trace", "paths") or (key == "sizes" and (Path(value).suffix != "" or "/" in value))
@@ -17,7 +19,9 @@ def _is_file_name(key: str, value: str) -> bool:
 
 
 def _change(value: Any, change: Callable[[str], str], key: str = "") -> Any:
-    """The same content with every file name replaced by `change` of it."""
+    """The same content with every file name replaced by `change` of it; a list of flows, which may be long, has none."""
+    if key == FLOWS and isinstance(value, list):
+        return value
     if isinstance(value, dict):
         return {k: _change(v, change, k) for k, v in value.items()}
     if isinstance(value, list):
@@ -123,10 +127,12 @@ def sha256(content: bytes) -> str:
 
 
 def without_none(value: Any) -> Any:
-    """The same content without keys whose value is None."""
+    """The same content without keys whose value is None; a list of flows has no such keys."""
     if isinstance(value, list):
         return [without_none(item) for item in value]
-    return {k: without_none(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return {k: v if k == FLOWS else without_none(v) for k, v in value.items() if v is not None}
 
 
 def stem_of(name: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock_net import units
 from penstock_net.errors import SpecError
-from penstock_net.spec import parse_spec
+from penstock_net.spec import files, parse_spec
 from penstock_net.topology import behind_vswitches, from_file, star
 from penstock_net.units import (
     bits_per_second,
@@ -185,3 +185,28 @@ def test_a_delay_is_checked_with_the_spec():
     assert parse_spec(tables).to_dict()["topology"]["delay"] == "40m"
     with pytest.raises(SpecError, match=r'topology.delay = "5ft": unknown unit "ft"; known: .*, m, km'):
         parse_spec({**tables, "topology": {"kind": "star", "delay": "5ft"}})
+
+
+def test_texts_that_are_repeated_are_parsed_once(monkeypatch):
+    """Lists of flows repeat sizes and times; wrong ones name the place of each."""
+    parsed = []
+    parse = units._parse
+    monkeypatch.setattr(units, "_parse", lambda value, *rest: parsed.append(value) or parse(value, *rest))
+    for i in range(1000):
+        assert (parse_size("123457B"), parse_time("123457ps"), parse_rate("123457bps")) == (123457, 123457, 123457)
+        with pytest.raises(SpecError) as wrong:
+            parse_size("0B", f"row {i}", positive=True)
+        assert wrong.value.path == f"row {i}"
+    assert len(parsed) - parsed.count("0B") == 3
+    assert parse_size("0B") == 0, "zero is a size where none is asked to be positive"
+
+
+def test_a_list_of_flows_is_not_searched_for_names_of_files():
+    class Rows(list):
+        def __iter__(self):
+            raise AssertionError("searched")
+
+    rows = Rows([[0, 1, "1MB", "0s"]])
+    content = {"workload": [{"kind": "list", "flows": rows, "file": None}, {"kind": "flows", "file": "a.csv"}]}
+    assert files.named(content) == ["a.csv"]
+    assert files.without_none(content)["workload"][0] == {"kind": "list", "flows": rows}
