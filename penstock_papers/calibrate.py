@@ -5,7 +5,7 @@
 
 Runs are those of the figures with the candidates' patches, through the cache, so that an interrupted calibration goes on from
 where it was, and a figure that shows the chosen candidate needs no further run.  What is declared to be read by no claim is run
-once.  A recorded calibration goes on with what it lacks, on any machine.
+once, and for a few milliseconds.  A recorded calibration goes on with what it lacks, on any machine.
 """
 
 import json

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock_net.units import parse_time
 from penstock_papers.cache import single
 from penstock_papers.patches import Difference, Spec, apply
 from penstock_papers.registry import Experiment
 
+SHORT = "2ms"  # at most, of what no claim reads
 if TYPE_CHECKING:
     from penstock_papers.unknowns import Candidate, Unknown
 
@@ -26,7 +28,7 @@ def with_candidate(experiment: Experiment, unknown: Unknown, candidate: Candidat
 
 
 def as_read(experiment: Experiment, unknown: Unknown, candidate: Candidate) -> Experiment:
-    """The figure with a candidate, as a calibration runs it: what is declared unread is that of the figure's first seed."""
+    """The figure with a candidate, as a calibration runs it: what is declared unread is short, and of the first seed."""
     own = with_candidate(experiment, unknown, candidate)
     if not own.specs or not (unknown.chooser and any(text.startswith(f"{experiment.id} ") for text in unknown.chooser.unread)):
         return own
@@ -37,7 +39,14 @@ def _as_read(experiment: Experiment, own: Experiment, unknown: Unknown, scale: s
     assert experiment.specs and own.specs
     plain = single(experiment.specs(scale, 1))
     found = single(own.specs(scale, seed))
-    return {run: plain[run] if unknown.is_unread(experiment.id, run) else spec for run, spec in found.items()}
+    return {run: _short(plain[run]) if unknown.is_unread(experiment.id, run) else spec for run, spec in found.items()}
+
+
+def _short(spec: Spec) -> Spec:
+    """The same run, of a few milliseconds."""
+    if "duration" not in spec["run"] or parse_time(spec["run"]["duration"]) <= parse_time(SHORT):
+        return spec
+    return {**spec, "run": {**spec["run"], "duration": SHORT}}
 
 
 def _patched(experiment: Experiment, unknown: Unknown, candidate: Candidate, scale: str, seed: int = 1) -> dict[str, Spec]:

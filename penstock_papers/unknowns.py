@@ -19,7 +19,7 @@ PAPER/unknowns.toml has a table for each:
     seeds = 20
     held_seeds = 1                          # seeds of the other figures; without it, those of each figure
     statistics = [{claim = "throughput-dcqcn", number = 10.0}, {claim = "p99", range = [5, 30]}]
-    unread = ["bfc/table1 one/hpcc"]        # runs that no claim reads that chooses or is held out: run once, unpatched
+    unread = ["bfc/table1 one/hpcc"]        # runs that no claim reads that chooses or is held out: run once, short
 
     [[unknown.candidate]]
     name = "window"

@@ -304,9 +304,17 @@ def test_what_no_claim_reads_is_run_once_as_the_figure_has_it(folder):
     assert made["candidates"] == whole["candidates"] and made["declaration"] != whole["declaration"]
 
 
-def figures_with_a_second_run(folder):
+def test_what_no_claim_reads_is_short(folder):
+    one, figures = figures_with_a_second_run(folder, "70ms")
+    found = declared(folder, DECLARED.replace("seeds = 2", f'seeds = 2\nunread = ["{one} two"]'))
+    specs = as_read(figures[one], found, found.candidates["10"]).specs("quick", 2)
+    assert specs["two"]["run"]["duration"] == "2ms"
+    assert specs["one"]["run"] == figures[one].specs("quick", 2)["one"]["run"]
+
+
+def figures_with_a_second_run(folder, duration="2us"):
     path = folder / "mine" / "fig01.py"
-    two = '    }\n    return {"one": base, "two": {**base, "run": {**base["run"], "duration": "2us"}}}\n'
+    two = f'    }}\n    return {{"one": base, "two": {{**base, "run": {{**base["run"], "duration": "{duration}"}}}}}}\n'
     path.write_text(path.read_text().replace('return {"one": {', "base = {").replace("    }}\n", two, 1))
     return "mine/fig01", Experiments.of_folder(folder)
 
