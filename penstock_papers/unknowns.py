@@ -260,8 +260,10 @@ def _unknown(paper: str, table: Mapping[str, Any]) -> Unknown:
 
 
 def _declaration(table: Mapping[str, Any]) -> str:
-    """A hash of what must be said before the runs: all but what was chosen, and texts about it."""
+    """A hash of what must be said before the runs: all but what was chosen, texts about it, and what no claim reads."""
     kept = {key: table.get(key) for key in ("name", "candidate", "axis", "chooser", "held_out")}
+    if kept["chooser"]:
+        kept["chooser"] = {key: value for key, value in kept["chooser"].items() if key != "unread"}
     return sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
