@@ -7,8 +7,8 @@ queue a new flow gets is `assignment` (docs/schemes.md lists the readings of the
   new flows from being assigned to the same empty queue". With the first empty queue, two flows at line rate share a queue while
   others are free, which contradicts these figures. `IMPLEMENTED` names the figures.
 * NS3, section 6.2, "We also implemented BFC in ns-3", all other figures. No code of it is public, and section 3.3.1 has "an empty
-  queue" only, so its queue is an unknown of the paper: ASSIGNMENTS are the candidates. Figure 9 chooses `literal`, with which claims
-  that are held out do not hold (docs/differences.md, bfc-fig09); until they have been run with each, it is `rotating`.
+  queue" only, so its queue is an unknown of the paper: ASSIGNMENTS are the candidates. Figure 9 chooses `literal`, with which
+  claims that are held out do not hold (docs/differences.md, bfc-fig09); until they have been run with each, it is `rotating`.
 
 What a load of X % refers to is an unknown, too: LOAD, see `_fabric`; the other definition is shown beside it in figures 9 to 12.
 
