@@ -9,7 +9,8 @@ which one. The paper leaves open which of several empty queues it is, and whethe
 * `rotating`: the next empty queue, paused or not, from a point on that rotates, one per pipeline (section 4)
 * `rotating_unpaused`: the next empty, unpaused queue in that order
 
-and a random queue if there is none. Not from the paper:
+and a random queue if there is none: any ("for hardware simplicity", section 3.3.1), or, with `if_full` = `unpaused`, one that is
+not paused, if there is one. Not from the paper:
 
 * `shortest`: as `reserved`, but if none is empty, the shortest queue, of unpaused ones if there are some
 * `two_choices`: the shorter one of two random queues
@@ -58,6 +59,7 @@ parameters = {
         "reserved",
         "which queue a flow gets (open in sections 3.3.1 and 4)",
     ),
+    "if_full": ("choice any unpaused", "any", "the random queue of a flow when no queue is free: any, or one that is not paused"),
     "classes": ("int32 1..8", 1, "traffic classes with queues of their own (appendix A.3); no more than queues"),
     "incast_label": ("bool", False, "one queue per class is for the flows of class incast (appendix A.7), if it has two"),
 }
@@ -75,6 +77,7 @@ PENSTOCK = 7
 TWO_CHOICES = 8
 STOCHASTIC = 9
 SINGLE = 10
+OPEN = 1  # `if_full`: one that is not paused
 FEW = 16  # `joined`: few queues are free when at most one in sixteen is
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
@@ -158,6 +161,23 @@ def random_queue(dqa, node, first, end):
     return first + draw(node, RANDOM_QUEUE) % (end - first)
 
 
+def queue_if_full(dqa, node, port, first, end):
+    """The queue of a flow when none is free: a random one, see `if_full`."""
+    unpaused = 0
+    if dqa.if_full == OPEN:
+        for q in range(first, end):
+            unpaused += 0 if queue_at(port, q).paused else 1
+    if unpaused == 0:
+        return random_queue(dqa, node, first, end)
+    left = draw(node, RANDOM_QUEUE) % unpaused
+    for q in range(first, end):
+        if not queue_at(port, q).paused:
+            if left == 0:
+                return q
+            left -= 1
+    return first
+
+
 def shorter_of_two(dqa, node, port, first, end):
     """The shorter one of two random queues, the first if they are equal."""
     a = random_queue(dqa, node, first, end)
@@ -174,7 +194,7 @@ def rotating_queue(dqa, node, port, pkt, first, end):
     pipeline = pkt.in_port * PIPELINES // node.port_count
     q = next_empty_queue(dqa, node, port, first, end, mine.start[pipeline])
     if q < 0:
-        return random_queue(dqa, node, first, end)
+        return queue_if_full(dqa, node, port, first, end)
     mine.start[pipeline] = (q + 1 - first) % (end - first)
     return q
 
@@ -222,7 +242,7 @@ def queue_by_destination(dqa, node, port, pkt, first, end):
         return q
     if dqa.assignment == PENSTOCK:
         return shortest_queue(dqa, port, first, end)
-    return random_queue(dqa, node, first, end)
+    return queue_if_full(dqa, node, port, first, end)
 
 
 def assigned_queue(dqa, node, port, pkt, index):
@@ -248,7 +268,7 @@ def assigned_queue(dqa, node, port, pkt, index):
         q = empty_queue(dqa, node, port, first, end)
     if q >= 0:
         return q
-    return shortest_queue(dqa, port, first, end) if dqa.assignment == SHORTEST else random_queue(dqa, node, first, end)
+    return shortest_queue(dqa, port, first, end) if dqa.assignment == SHORTEST else queue_if_full(dqa, node, port, first, end)
 
 
 def entry_index(dqa, node, pkt):

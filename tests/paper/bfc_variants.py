@@ -22,6 +22,9 @@ def labelled(reading):
         def candidates(self, now_ps, packet):
             return [q for q in super().candidates(now_ps, packet) if q != self.queues - 1]
 
+        def shared(self):
+            return super().shared()[:-1]
+
     return Labelled
 
 

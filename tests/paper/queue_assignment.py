@@ -1,6 +1,6 @@
 """Readings of BFC's queue assignment (NSDI 2022, sections 3.3.1 and 4): which queue a new flow gets, and rules beyond the paper.
 
-Each is the transcription of bfc.py with another choose_queue. `draw()` returns a random queue, the next of the switch's stream.
+Each is the transcription of bfc.py with another choose_queue. `draw()` returns the next random number of the switch.
 A queue is `kept` while a flow may still stick to it: for the sticky time after its last packet was scheduled.
 """
 
@@ -14,7 +14,8 @@ from paper import bfc
 class Literal(bfc.Switch):
     """Section 3.3.1 to the letter: the first empty queue, paused or not, as in bfc.py."""
 
-    draw: Callable[[], int] | None = None
+    draw: Callable[[], int] = lambda: 0
+    paused_if_full: bool = True  # whether the random queue may be a paused one
     host_ports: frozenset[int] = frozenset()
 
     def __post_init__(self):
@@ -31,7 +32,15 @@ class Literal(bfc.Switch):
 
     def otherwise(self, egress):
         """The queue if there is no candidate."""
-        return self.draw()
+        unpaused = [q for q in self.shared() if not self.paused[egress][q]]
+        return self.any_of(self.shared() if self.paused_if_full or not unpaused else unpaused)
+
+    def shared(self):
+        """The queues among which there is a choice."""
+        return range(self.queues)
+
+    def any_of(self, queues):
+        return queues[self.draw() % len(queues)]
 
     def on_dequeue(self, now_ps, packet):
         frames = super().on_dequeue(now_ps, packet)
@@ -106,7 +115,7 @@ class Rotating(Literal):
             if q in candidates:
                 start[pipeline] = (q + 1) % self.queues
                 return q
-        return self.draw()
+        return self.otherwise(packet.egress_port)
 
 
 class RotatingUnpaused(Rotating, Unpaused):
@@ -117,7 +126,7 @@ class TwoChoices(Literal):
     """Power of two choices: the shorter one of two random queues, whatever is empty or paused."""
 
     def choose_queue(self, now_ps, packet, random_queue):
-        first, second = self.draw(), self.draw()
+        first, second = self.any_of(self.shared()), self.any_of(self.shared())
         return min(first, second, key=lambda q: self.q_length[packet.egress_port][q])
 
 

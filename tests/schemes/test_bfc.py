@@ -23,7 +23,7 @@ from helpers import (
     switch_rows,
     traced,
 )
-from test_dqa import ASSIGNMENTS, model_of, packet_of
+from test_dqa import ASSIGNMENTS, RANDOM, model_of, packet_of
 
 from penstock_net.composition import parse
 from penstock_net.sim.config import HostConfig, Measure
@@ -82,8 +82,14 @@ def crowd(topo):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, *({"queues": 8, "assignment": name} for name in ASSIGNMENTS)],
-    ids=["32", "4", "100", *ASSIGNMENTS],
+    [
+        {},
+        {"queues": 4},
+        {"queues": 100, "nic_queues": 2},
+        *({"queues": 8, "assignment": name} for name in ASSIGNMENTS),
+        *({"queues": 5, "assignment": name, "if_full": "unpaused"} for name in RANDOM),
+    ],
+    ids=["32", "4", "100", *ASSIGNMENTS, *(f"{name} if full unpaused" for name in RANDOM)],
 )
 def test_every_decision_is_the_paper_s(parameters):
     topo, parameters = network(), {**parameters, "refresh": 0}

@@ -162,7 +162,7 @@ def check_label(queues, assignment, dqa=None):
 
         def draw():
             random.append(node)
-            return next(draws) % last
+            return next(draws)
 
         made.draw = draw
         return made

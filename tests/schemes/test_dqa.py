@@ -31,6 +31,8 @@ from penstock_net.topology import star
 from penstock_net.workload import flow_list
 
 ASSIGNMENTS = declared["assignment"][0].split()[1:]
+IF_FULL = declared["if_full"][0].split()[1:]
+RANDOM = ("reserved", "unpaused", "literal", "rotating", "rotating_unpaused", "joined")  # a random queue when none is free
 
 
 class Given(Literal):
@@ -58,7 +60,8 @@ def model_of(topo, node, values, reading=None, draws=None):
         [rate for *_, rate in ports],
         table_size=values["queues"] * values["table"],
         sticky_hrtts=values["sticky"],
-        draw=lambda: next(draws) % values["queues"],
+        draw=lambda: next(draws),
+        paused_if_full=IF_FULL[values["if_full"]] == "any",
         host_ports=hosts,
     )
 

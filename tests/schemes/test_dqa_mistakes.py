@@ -14,6 +14,7 @@ from penstock_net.composition import FOLDER
 from penstock_net.hashing import choice, flow_hash, node_seed
 from penstock_net.workload import flow_list
 
+FULL = "reserved, if full unpaused"
 SHEETS = [
     {
         "reserved": ("node.now > mine.kept_until[q] or dqa.assignment == UNPAUSED", "1"),  # queues that a flow may stick to
@@ -23,6 +24,7 @@ SHEETS = [
         ),
         "rotating": ("(q + 1 - first)", "(q - first)"),  # the start stays at the queue that was taken
         "two_choices": ("< queue_at(port, a).bytes", "<= queue_at(port, a).bytes"),
+        FULL: ("        if not queue_at(port, q).paused:\n            if left == 0:", "        if 1:\n            if left == 0:"),
     },
     {
         "reserved": (
@@ -31,6 +33,7 @@ SHEETS = [
         ),
         "rotating": ("pkt.in_port * PIPELINES // node.port_count", "0"),  # one pipeline
         "two_choices": ("    b = random_queue(dqa, node, first, end)\n", "    b = a\n"),  # one choice
+        FULL: ("unpaused += 0 if queue_at(port, q).paused else 1", "unpaused += 1"),
     },
     {
         "unpaused": (" or dqa.assignment == UNPAUSED", ""),  # it is `reserved`
@@ -118,7 +121,9 @@ def check(reading, dqa=None):
     """Every choice of a queue under BFC's backpressure."""
     topo = network()
     for flows, queues in ((crowd(topo), 8), (many(topo), 16 if reading in ("joined", "penstock") else 6)):
-        given = {"refresh": 0, "assignment": reading, "queues": queues}
+        given = {"refresh": 0, "assignment": reading.split(",")[0], "queues": queues}
+        if reading == FULL:
+            given["if_full"] = "unpaused"
         run, rows = traced(topo, flows, f"bfc+{dqa}" if dqa else "bfc", {**given, "dqa": False} if dqa else given)
         assert check_frames(run, topo, replay(topo, run, rows, "bfc", given)) > 50
 
@@ -148,7 +153,7 @@ def test_a_mistake_in_a_reading_is_found(tmp_path, sheet, reading):
         (check_static if reading in ("stochastic", "single") else check)(reading, file)
 
 
-@pytest.mark.parametrize("reading", [*READINGS, "stochastic", "single"])
+@pytest.mark.parametrize("reading", [*READINGS, FULL, "stochastic", "single"])
 def test_without_a_mistake_nothing_is_found(reading):
     (check_static if reading in ("stochastic", "single") else check)(reading)
 
