@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 os.chdir(Path(__file__).parent)
 sys.path.insert(0, "tools")
 from generate import compiled_files, generate, without_switch  # noqa: E402
-from outdated import Contents, compilation, dependency_tree, translation  # noqa: E402
+from outdated import Built, Contents, compilation, dependency_tree, translation  # noqa: E402
 
 ROOT = Path("penstock_net")
 HEADERS = sorted(ROOT.rglob("*.h"))
@@ -53,7 +53,14 @@ class ParallelBuild(build_ext):
         self.parallel = self.parallel or os.cpu_count() or 1
 
     def run(self) -> None:
-        contents = Contents()
+        contents, built = Contents(), Built(ROOT, compiled_files(), HEADERS)
+        folder = ROOT if self.inplace else Path(self.build_lib) / ROOT
+        built.remove(folder)
+        self.compile(contents)
+        folder.mkdir(parents=True, exist_ok=True)
+        built.write(folder)
+
+    def compile(self, contents: Contents) -> None:
         self.translate(contents)
         if not self.inplace:
             super().run()

@@ -21,7 +21,8 @@ import polars as pl
 from penstock_net.composition import parse
 from penstock_net.errors import SpecError
 from penstock_net.files import new_files
-from penstock_net.identity import code_hash, code_of
+from penstock_net.identity import code_hash
+from penstock_net.sources import code_of
 from penstock_net.testing.bench import machine
 from penstock_papers import bands
 from penstock_papers.cache import Runs

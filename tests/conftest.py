@@ -30,6 +30,9 @@ import pytest
 from drawn import number
 from hypothesis import HealthCheck, settings
 
+from penstock_net.built import check_built
+from penstock_net.errors import SpecError
+
 HERE = Path(__file__).parent
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # as every command does
 
@@ -242,7 +245,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """A test in which the interpreter ends is not tried again."""
+    """What is compiled must be the code that is tested. A test in which the interpreter ends is not tried again."""
+    try:
+        check_built()
+    except SpecError as error:
+        raise pytest.UsageError(str(error)) from None
     if hasattr(config, "failures_db"):  # of pytest-rerunfailures: how many more times that may happen
         config.failures_db.set_test_reruns = lambda test, reruns: None
 

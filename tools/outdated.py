@@ -15,6 +15,7 @@ from typing import Any
 
 import Cython
 from Cython.Build.Dependencies import create_dependency_tree
+from generate import load
 from setuptools import Extension
 
 RECORD = Path("build/contents.json")
@@ -79,3 +80,34 @@ class Contents:
             json.dumps({path: made for path, made in self._made.items() if Path(path).exists()}, indent=0, sort_keys=True)
         )
         part.replace(RECORD)
+
+
+# Of what a build generates, see generate.py.
+GENERATORS = ("pxd.py", "composition/declare.py", "composition/hooks.py", "results/columns.py")
+
+
+class Built:
+    """penstock_net/built.json: the sources of the compiled simulator, which penstock_net/built.py compares with what is there."""
+
+    def __init__(self, package: Path, compiled: Iterable[Path], headers: Iterable[Path]) -> None:
+        """`package`: the sources; `compiled`: the modules. Those of the real switch are left out."""
+        self._package, self._sources = package, load(package / "sources.py")
+        types = (path.with_suffix(".pxd") for path in compiled if path.parent.name != "schemes")
+        files = {*compiled, *types, *headers, *(package / name for name in GENERATORS)}
+        self._files = sorted(path for path in files if not path.is_relative_to(package / "vswitch"))
+
+    def remove(self, folder: Path) -> None:
+        """Before a build: while it goes on, and if it fails, it is not known what is compiled."""
+        (folder / self._sources.BUILT).unlink(missing_ok=True)
+
+    def write(self, folder: Path) -> None:
+        """After a build, as a whole."""
+        found = {}
+        for path in self._files:
+            source = path.read_bytes()
+            if not source.startswith(b"# Generated"):
+                name = path.relative_to(self._package).as_posix()
+                found[name] = [self._sources.digest(source), self._sources.code_digest(source, path.suffix)]
+        part = folder / f"{self._sources.BUILT}.{os.getpid()}"
+        part.write_text(json.dumps(found, indent=0))
+        part.replace(folder / self._sources.BUILT)

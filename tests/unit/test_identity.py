@@ -10,7 +10,9 @@ import sys
 import pytest
 
 from penstock_net import identity
+from penstock_net.built import changed
 from penstock_net.results.run import Run
+from penstock_net.sources import BUILT, code_digest, code_of, digest
 
 HERE = identity.PACKAGE
 SPEC = """
@@ -68,9 +70,14 @@ def python(folder, code, *words):
     return done.returncode, done.stdout + done.stderr
 
 
-def append(folder, file, text):
+def append(folder, file, text, build=True):
+    """Change a source, and, with `build`, say that what is compiled was made from it."""
     path = folder / HERE.name / file
     path.write_text(path.read_text() + text)
+    made = json.loads((folder / HERE.name / BUILT).read_text())
+    if build and file in made:
+        made[file] = [digest(path.read_bytes()), code_digest(path.read_bytes(), path.suffix)]
+        (folder / HERE.name / BUILT).write_text(json.dumps(made))
 
 
 def test_a_run_is_found_until_code_that_simulates_changes(copied):
@@ -84,6 +91,29 @@ def test_a_run_is_found_until_code_that_simulates_changes(copied):
     status, said = penstock(copied, *run)
     assert status and "it was made by another version of the simulator: the code of fabric differs" in said
     assert penstock(copied, *run, "--force")[0] == 0
+
+
+def test_what_is_compiled_must_be_the_code_that_is_there(copied):
+    """Otherwise the results of one code would be kept under the name of another."""
+    run = ("run", "small.toml", "--out", "r", "--force")
+    append(copied, "fabric/line.py", "\n# a comment\n", build=False)
+    assert penstock(copied, *run)[0] == 0
+    append(copied, "fabric/line.py", "\nANOTHER = 1\n", build=False)
+    status, said = penstock(copied, *run)
+    assert status == 2 and "error: the compiled simulator was made before fabric/line.py was changed; build it again" in said
+    assert "Traceback" not in said and "build_ext --inplace" in said
+    (copied / HERE.name / BUILT).unlink()
+    status, said = penstock(copied, *run)
+    assert status == 2 and "it is not known what the compiled simulator was made from" in said
+
+
+def test_every_source_of_the_compiled_simulator_is_recorded():
+    made = json.loads((HERE / BUILT).read_text())
+    compiled = [path for path in HERE.rglob("*.py") if path.with_suffix(".pxd").exists() and "vswitch" not in path.parts]
+    assert {path.relative_to(HERE).as_posix() for path in compiled} <= set(made) and len(compiled) > 60
+    assert {"fabric/heap.pxd", "fabric/faults.h", "composition/hooks.py"} <= set(made)
+    assert not [name for name in made if "inline" in name or (name.startswith("schemes/") and name.endswith(".pxd"))]
+    assert changed() == []
 
 
 def test_a_sweep_repeats_runs_of_other_code_and_says_so(copied):
@@ -137,11 +167,11 @@ def test_run_needs_neither_the_papers_nor_the_real_switch(copied):
 
 def test_comments_and_docstrings_are_no_code():
     text = '# cython: x\n"""Says\nwhat."""\nlimit = "é # no"  # é, B\nclass A:\n    """\n    é\n    """\n\n    # why\n'
-    assert identity.code_of(text + '    b = """\n\n"""\n') == '# cython: x\nlimit = "é # no"\nclass A:\n    b = """\n\n"""\n'
-    assert identity.code_of('a = "http://b"; // c\n/* d */', ".h") == 'a = "http://b";\n'
+    assert code_of(text + '    b = """\n\n"""\n') == '# cython: x\nlimit = "é # no"\nclass A:\n    b = """\n\n"""\n'
+    assert code_of('a = "http://b"; // c\n/* d */', ".h") == 'a = "http://b";\n'
     for path in HERE.rglob("*.py"):
         source = path.read_text()
-        left, whole = (ast.dump(_without_docstrings(ast.parse(text))) for text in (identity.code_of(source), source))
+        left, whole = (ast.dump(_without_docstrings(ast.parse(text))) for text in (code_of(source), source))
         assert left == whole, path
 
 
@@ -156,7 +186,7 @@ def _without_docstrings(tree):
 def test_what_simulates_is_what_the_simulator_imports():
     """A module that `simulate` reaches and that is not counted is named here, with the reason."""
     decides_nothing = {"errors.py": "words", "identity.py": "itself", "palette.py": "colours", "processes.py": "who computes"}
-    decides_nothing |= {"files.py": "how files are written"}
+    decides_nothing |= {"files.py": "how files are written", "sources.py": "itself", "built.py": "refuses"}
     decides_nothing |= {
         "plot_kinds.py": "plots",
         "pcapng.py": "a file format",
