@@ -264,7 +264,7 @@ def recorded(unknown: Unknown, folder: Path) -> Calibration | None:
 def table(unknown: Unknown, calibration: Calibration) -> Table:
     """candidate | the statistics that choose | distance, over seeds | held-out claims."""
     chooser = _chooser(unknown)
-    best = "" if calibrations.missing(calibration, chooser.figure) else _nearest(calibration)
+    best = "" if calibrations.missing(calibration, chooser.figure) else _nearest(unknown, calibration)
     title = f"{unknown.paper} {unknown.name}: {unknown.question}"
     seeds = len(calibration["seeds"][chooser.figure])
     moved = calibrations.moved(calibration)
@@ -284,6 +284,7 @@ def table(unknown: Unknown, calibration: Calibration) -> Table:
         made.add_column(name, overflow="fold")
     for name, found in calibration["candidates"].items():
         mark = " (chosen)" * (name == unknown.chosen) + " (nearest)" * (name == best)
+        mark += " (contradicted)" * (name in unknown.contradicted())
         if "error" in found:
             made.add_row(f"{name}{mark}", *["-"] * len(chooser.statistics), "-", "-", found["error"])
             continue
@@ -295,9 +296,9 @@ def table(unknown: Unknown, calibration: Calibration) -> Table:
     return made
 
 
-def _nearest(calibration: Calibration) -> str:
+def _nearest(unknown: Unknown, calibration: Calibration) -> str:
     try:
-        return calibrations.nearest(calibration)
+        return calibrations.nearest(calibration, unknown.contradicted())
     except SpecError:
         return ""
 

@@ -78,9 +78,10 @@ def distance(calibration: Calibration, candidate: str) -> float:
     return math.inf if found is None else float(found)
 
 
-def nearest(calibration: Calibration) -> str:
-    """The candidate with the smallest distance; of equal ones the first.  SpecError: none has one."""
-    found = min(calibration["candidates"], key=lambda name: distance(calibration, name))
+def nearest(calibration: Calibration, contradicted: frozenset[str] = frozenset()) -> str:
+    """The candidate with the smallest distance that nothing contradicts; of equal ones the first.  SpecError: none has one."""
+    left = [name for name in calibration["candidates"] if name not in contradicted]
+    found = min(left, key=lambda name: distance(calibration, name))
     if math.isinf(distance(calibration, found)):
         rule = f"no candidate of {calibration['unknown']} has all statistics of its chooser"
         raise SpecError(rule, remedy="choose by claims that are measured at this scale")

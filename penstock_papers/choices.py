@@ -8,7 +8,7 @@ from penstock_papers import calibrations
 from penstock_papers.claims import CALIBRATED, FROM_PAPER, PASS
 from penstock_papers.forms import FORMS, form
 from penstock_papers.registry import EXPERIMENTS
-from penstock_papers.unknowns import CALIBRATION, Unknown, of_paper
+from penstock_papers.unknowns import CALIBRATION, Candidate, Unknown, of_paper
 from penstock_papers.verdicts import ALL_SCALES
 
 UNKNOWNS = """## What the paper leaves open
@@ -50,7 +50,7 @@ def beginning(paper: str, known: Records) -> Iterator[str]:
 def _row(unknown: Unknown) -> Iterator[str]:
     """unknown | candidates and their sources | chosen | by | figures"""
     yield f"**{unknown.name}**: {unknown.question}"
-    yield "<br>× ".join("<br>".join(f"`{each.name}`: {each.source}" for each in axis) for axis in unknown.axes)
+    yield "<br>× ".join("<br>".join(map(_option, axis)) for axis in unknown.axes)
     yield f"`{unknown.chosen}`: {unknown.why}"
     yield f"[{CALIBRATION}](#calibration-{unknown.name})" if unknown.chooser else unknown.by
     figures = [f"[{id.split('/')[1]}](#{id.replace('/', '-')})" for id in unknown.figures]
@@ -60,18 +60,24 @@ def _row(unknown: Unknown) -> Iterator[str]:
     yield "; not yet: ".join([", ".join(figures), *(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())])
 
 
+def _option(option: Candidate) -> str:
+    against = f"; never chosen, against it {option.against}" if option.against else ""
+    return f"`{option.name}`: {option.source}{against}"
+
+
 def calibration(unknown: Unknown) -> Iterator[str]:
     """What every candidate gives: its distance where the calibration chooses, and its agreement with what is held out."""
     assert unknown.chooser
     chooser, found = unknown.chooser, calibrations.load(unknown.paper, unknown.name)
     targets = ", ".join(f"`{each.claim}` ({each.target})" for each in chooser.statistics)
+    of = " of those that nothing contradicts" if unknown.contradicted() else ""
     yield f'<a id="calibration-{unknown.name}"></a>'
     yield ""
     yield f"### Calibration: {unknown.name}"
     yield ""
     yield (
         f"`{chooser.figure}` chooses, at scale {chooser.scale} with {chooser.seeds} seeds, by {targets}: the candidate with the "
-        f"smallest distance. Held out: {', '.join(f'`{each}`' for each in unknown.held_out)}"
+        f"smallest distance{of}. Held out: {', '.join(f'`{each}`' for each in unknown.held_out)}"
         + (f", with seeds 1 to {chooser.held_seeds}." if chooser.held_seeds else ".")
     )
     yield ""
@@ -105,7 +111,8 @@ def calibration(unknown: Unknown) -> Iterator[str]:
 def _candidate(unknown: Unknown, found: calibrations.Calibration, name: str) -> Iterator[str]:
     assert unknown.chooser
     each = found["candidates"][name]
-    yield f"**{name}**" if name == unknown.chosen else name
+    shown = f"**{name}**" if name == unknown.chosen else name
+    yield f"{shown} (contradicted)" if name in unknown.contradicted() else shown
     numbers = each["figures"].get(unknown.chooser.figure, {})
     for statistic in unknown.chooser.statistics:
         yield str(numbers.get(statistic.claim, {}).get("ours", "-"))

@@ -26,6 +26,7 @@ PAPER/unknowns.toml has a table for each:
     source = "code: repository and commit, file"   # code, statement, text or ours
     set = [{at = "scheme.dcqcn", keys = {window = true}}]      # patches of specs, see penstock_papers.patches
     reads = {"hpcc/fig10" = {"queue" = "seen-queue"}}          # claims that are judged by the number of another one
+    against = "text: section 3"                     # what contradicts it: it is run and shown with all others, but never chosen
 
 Instead of candidates an unknown may have axes, lists of such tables ([[unknown.axis]] with [[unknown.axis.option]]), whose
 product they are; `without` of an option names options of other axes that do not go with it.
@@ -118,12 +119,16 @@ class Chooser:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A possible answer: its source, the patches of specs that make it, and claims that are judged by another one's number."""
+    """A possible answer: its source, the patches of specs that make it, and claims that are judged by another one's number.
+
+    against  what the paper, its code or its authors say that contradicts it: it is run, but not chosen; "" if nothing does
+    """
 
     name: str
     source: str
     patches: tuple[Patch, ...] = ()
     reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,10 @@ class Unknown:
             figure, _, pattern = text.partition(" ")
             found.setdefault(figure, []).append(pattern or "*")
         return found
+
+    def contradicted(self) -> frozenset[str]:
+        """The candidates that are not chosen, however near they are."""
+        return frozenset(name for name, each in self.candidates.items() if each.against)
 
     def is_unread(self, figure: str, run: str) -> bool:
         """Whether no claim that chooses or is held out reads a run of a figure."""
@@ -229,6 +238,9 @@ def _unknown(paper: str, table: Mapping[str, Any]) -> Unknown:
     chosen = _text(table, "chosen", where)
     if chosen not in candidates:
         raise SpecError("is no candidate", path=f"{where}.chosen", value=chosen, remedy=nearest(chosen, candidates))
+    if candidates[chosen].against:
+        rule = f"is contradicted: {candidates[chosen].against}"
+        raise SpecError(rule, path=f"{where}.chosen", value=chosen, remedy="choose another candidate")
     if not table.get("figures"):
         raise SpecError("names no figure", path=f"{where}.figures", remedy="name those that hang on the unknown")
     chooser = _chooser(table["chooser"], where) if "chooser" in table else None
@@ -332,20 +344,25 @@ def _joined(options: tuple[Candidate, ...]) -> Candidate:
     reads = {figure: claims for option in options for figure, claims in option.reads.items()}
     patches = tuple(patch for option in options for patch in option.patches)
     source = "; ".join(dict.fromkeys(option.source for option in options))
-    return Candidate(", ".join(option.name for option in options), source, patches, reads)
+    against = "; ".join(option.against for option in options if option.against)
+    return Candidate(", ".join(option.name for option in options), source, patches, reads, against)
 
 
 def _candidate(table: Mapping[str, Any], where: str, *also: str) -> Candidate:
-    known(table, ("name", "source", "set", "reads", *also), where)
+    known(table, ("name", "source", "set", "reads", "against", *also), where)
     name = _text(table, "name", where)
-    source = _text(table, "source", f"{where}.{name}")
-    if source.split(":")[0] not in SOURCES or ":" not in source:
-        remedy = 'such as "text: section 6.2" or "code: repository and commit, file"'
-        raise SpecError(
-            f"must begin with one of {', '.join(SOURCES)}", path=f"{where}.{name}.source", value=source, remedy=remedy
-        )
+    source = _source(table, "source", SOURCES, f"{where}.{name}")
+    against = _source(table, "against", SOURCES[:3], f"{where}.{name}") if "against" in table else ""
     patches = tuple(Patch.of(each, f"{where}.{name}.set") for each in table.get("set", ()))
-    return Candidate(name, source, patches, table.get("reads", {}))
+    return Candidate(name, source, patches, table.get("reads", {}), against)
+
+
+def _source(table: Mapping[str, Any], key: str, kinds: tuple[str, ...], where: str) -> str:
+    source = _text(table, key, where)
+    if source.split(":")[0] not in kinds or ":" not in source:
+        remedy = 'such as "text: section 6.2" or "code: repository and commit, file"'
+        raise SpecError(f"must begin with one of {', '.join(kinds)}", path=f"{where}.{key}", value=source, remedy=remedy)
+    return source
 
 
 # -- against the figures ------------------------------------------------------------------------------------------------

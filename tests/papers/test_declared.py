@@ -32,7 +32,7 @@ def test_what_a_recorded_calibration_found_nearest_is_chosen():
     for unknown in (each for paper in PAPERS for each in unknowns.of_paper(paper) if each.by == CALIBRATION):
         found = calibrations.load(unknown.paper, unknown.name)
         if found and found["declaration"] == unknown.declaration and not calibrations.missing(found, unknown.chooser.figure):
-            assert calibrations.nearest(found) == unknown.chosen, f"{unknown.paper} {unknown.name}"
+            assert calibrations.nearest(found, unknown.contradicted()) == unknown.chosen, f"{unknown.paper} {unknown.name}"
 
 
 UNREAD = [

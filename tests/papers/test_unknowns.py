@@ -258,6 +258,21 @@ def test_a_figure_s_claim_that_chooses_is_never_a_pass(folder):
     assert verdicts(2200.0) == [CALIBRATED, PASS, FAIL] and verdicts(5000.0) == [FAIL, FAIL, PASS]
 
 
+def test_what_is_contradicted_is_run_and_never_chosen(folder):
+    """The nearest one, of which the text says otherwise."""
+    contradicted = DECLARED.replace('source = "text: section 1"', 'source = "text: section 1"\nagainst = "text: section 2"')
+    with pytest.raises(SpecError, match="rate.chosen = .100.: is contradicted: text: section 2; choose another candidate"):
+        declared(folder, contradicted)
+    with pytest.raises(SpecError, match="against = 'I like it': must begin with one of code, statement, text"):
+        declared(folder, contradicted.replace("text: section 2", "I like it"))
+    found = declared(
+        folder, contradicted.replace('chosen = "100"', 'chosen = "10"').replace('{"mine/fig02" = "it has 25"}', "{}")
+    )
+    assert found.contradicted() == {"100"} and found.declaration != declared(folder).declaration
+    *_, made = calibrate.calibrate(found, "quick", experiments=Experiments.of_folder(folder))
+    assert calibrations.nearest(made, found.contradicted()) == "10" != calibrations.nearest(made)
+
+
 def test_figures_that_do_not_show_what_is_chosen_are_named_with_the_key(folder):
     found, figures = declared(folder), Experiments.of_folder(folder)
     assert differences(found, figures["mine/fig01"]) == [] and list(unsettled((found,), figures)) == []
