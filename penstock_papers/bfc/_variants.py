@@ -29,7 +29,7 @@ HARDWARE_BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}
 NS3: dict[str, Any] = {"name": "bfc", "assignment": "rotating"}
 NS3_BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}  # in table 1
 CORE, UPLINKS = "core", "uplinks"
-LOAD, LOAD_BESIDE = UPLINKS, CORE
+LOAD, LOAD_BESIDE = CORE, UPLINKS
 VARIANTS: dict[str, Any] = {
     "bfc": NS3,
     "hpcc": "hpcc:bfc",

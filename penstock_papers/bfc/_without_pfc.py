@@ -12,7 +12,7 @@ script_fct.py, see `by_script`.  Its buffer is not shown, as in the paper.
 
 (Ours), beside it in figures 9 and 10: the 8 credits of that script, and what the text says and its figures were once judged with
 here, "...-expresspass-text": the algorithm of ExpressPass's own paper without the additions, and load, arrivals, packets and
-clock of all other schemes.  HPCC-PFC has only the load that the paper's claims are judged with.
+clock of all other schemes.  HPCC-PFC has the load in the core only, which the paper's claims are judged with.
 """
 
 import polars as pl

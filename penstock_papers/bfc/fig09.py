@@ -3,7 +3,7 @@
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown of the
 flows that are not incast, the buffer in use at the switches, and the time that links were paused by PFC; HPCC-PFC and
 ExpressPass: `_without_pfc`. BFC with 64 and 128 queues per port is ours: short flows' tail depends on the number of
-queues here (docs/differences.md, bfc-fig09). So is the lowest row, with the load of the text.
+queues here (docs/differences.md, bfc-fig09). So is the lowest row, with the load of the authors' simulator.
 """
 
 import math
@@ -197,7 +197,7 @@ def _switches(data: pl.DataFrame) -> Numbers:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the text."""
+    """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.8)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
         rivals.draw_sizes(panel, data, "incast", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)

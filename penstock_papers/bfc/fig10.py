@@ -3,7 +3,7 @@
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown by flow
 size, the buffer in use at the switches, and how many flows are active at a port of BFC, with the traffic of figure 9
 (5 % incast) beside it; HPCC-PFC and ExpressPass: `_without_pfc`. DCQCN without a window and HPCC with the maxStage of the
-text (see `_variants`) are ours, and so is the lowest row, with the load of the text.
+text (see `_variants`) are ours, and so is the lowest row, with the load of the authors' simulator.
 """
 
 from typing import Any
@@ -141,7 +141,7 @@ def _active(data: pl.DataFrame) -> Numbers:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Slowdowns above; buffer and active flows below; then slowdowns with the load of the text."""
+    """Slowdowns above; buffer and active flows below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.6)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
         rivals.draw_sizes(panel, data, "plain", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)

@@ -3,7 +3,7 @@
 Section 6.2.2, "Another workload", on the set-up of section 6.2.1, see `_fabric`: (a) 55 % load and 5 % 100-to-1 incast,
 (b) 60 % load. Averages and 95th percentiles are in data.parquet. HPCC-PFC and ExpressPass: `_without_pfc`; ExpressPass and BFC
 ran with the Google distribution, too, as in figures 9 and 10, with which the text compares ExpressPass. (c) and (d), with
-the load of the text, are ours.
+the load of the authors' simulator, are ours.
 """
 
 from typing import Any

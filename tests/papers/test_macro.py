@@ -93,9 +93,9 @@ def test_core_load_is_that_of_the_links_between_tor_and_spine():
 def test_a_definition_of_load_is_the_paper_s_or_ours():
     for id, experiment in ((id, EXPERIMENTS[id]) for id in MACRO):
         labels = experiment.specs("paper")
-        assert {label.endswith("-core") for label in labels} == {True, False}, id
-    assert (fabric.kind_of(fabric.UPLINKS), fabric.kind_of(fabric.CORE)) == (FROM_PAPER, OURS)
-    assert fabric.prefix_of(fabric.UPLINKS) == ("", "") and fabric.prefix_of(fabric.CORE)[0] == "core-"
+        assert {label.endswith("-uplinks") for label in labels} == {True, False}, id
+    assert (fabric.kind_of(fabric.CORE), fabric.kind_of(fabric.UPLINKS)) == (FROM_PAPER, OURS)
+    assert fabric.prefix_of(fabric.CORE) == ("", "") and fabric.prefix_of(fabric.UPLINKS)[0] == "uplinks-"
 
 
 def numbers(**schemes):
