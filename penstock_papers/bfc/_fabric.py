@@ -5,9 +5,10 @@ arrival process with sigma 2, uniform pairs of hosts; 5 % of the load may be inc
 every 500 us. 50 ms without a drain, as in the authors' simulator: flows that have not finished by then count with their age, see
 penstock_papers/ages.py (there they are in no statistic, so that schemes whose slow flows do not finish look faster).
 
-Load has two definitions. Claims of the paper are judged with CORE, that of section 6.2.1: "by X% load we mean X% load on the
-links in the core", those between ToR and spine switches, which 112 of 127 pairs of hosts use. UPLINKS, that of the authors'
-simulator, divides the load of all flows by the rate of the ToR uplinks, so that the core has 0.88 X %; its claims are (ours).
+Load has two definitions. UPLINKS is that of the authors' simulator: the load of all flows divided by the rate of the ToR uplinks,
+so that the core has 0.88 X %. CORE is that of section 6.2.1: "by X% load we mean X% load on the links in the core", those between
+ToR and spine switches, which 112 of 127 pairs of hosts use. Figure 12 is nearer to UPLINKS, which all figures have but 9 to 12;
+these show both, and until they are run again they judge with CORE, and UPLINKS is (ours).
 An incast is the same in both: 20 MB every 500 us are 5 % of the uplinks' rate, 4.4 % of it in the core.
 
 BFC is the variant that `_variants` names for the ns-3 part of the paper.
@@ -30,7 +31,7 @@ import polars as pl
 
 from penstock_net.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 from penstock_papers import ages, frames
-from penstock_papers.bfc._variants import CORE, LOAD, NS3, UPLINKS, VARIANTS
+from penstock_papers.bfc._variants import CORE, LOAD, LOAD_9_TO_12, NS3, UPLINKS, VARIANTS
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import FROM_PAPER, MORE, OURS
 from penstock_papers.frames import Scheme
@@ -101,26 +102,24 @@ def spec(
 
 def load_keys(share: float, load_of: str = LOAD) -> dict[str, Any]:
     """`load` and `load_on` of a workload with uniform pairs, by a definition of load; CORE is 127/112 of UPLINKS."""
-    if load_of == UPLINKS:
-        return {"load": share}
     hosts, tors, spines = (FABRIC[name] for name in ("hosts", "tors", "spines"))
-    between_racks = (hosts - hosts // tors) / (hosts - 1)
-    return {"load": round(share * tors * spines / hosts / between_racks, 6), "load_on": "host"}
+    counted = (hosts - hosts // tors) / (hosts - 1) if load_of == CORE else 1
+    return {"load": round(share * tors * spines / hosts / counted, 6), "load_on": "host"}
 
 
 def named(traffic: str, load_of: str) -> str:
     """The name of a traffic with this definition of load."""
-    return traffic if load_of == LOAD else f"{traffic}-{load_of}"
+    return traffic if load_of == LOAD_9_TO_12 else f"{traffic}-{load_of}"
 
 
 def prefix_of(load_of: str) -> tuple[str, str]:
     """What the ids and the texts of claims with this definition of load begin with."""
-    return ("", "") if load_of == LOAD else (f"{load_of}-", f"{OTHER_LOAD[load_of]}: ")
+    return ("", "") if load_of == LOAD_9_TO_12 else (f"{load_of}-", f"{OTHER_LOAD[load_of]}: ")
 
 
 def kind_of(load_of: str) -> str:
     """The kind of claims with this definition of load."""
-    return FROM_PAPER if load_of == LOAD else OURS
+    return FROM_PAPER if load_of == LOAD_9_TO_12 else OURS
 
 
 # -- statistics of a run

@@ -12,13 +12,14 @@ import polars as pl
 from penstock_papers import ages
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc._fabric import NS3, Scheme
+from penstock_papers.bfc._variants import NS3_QUEUES
 from penstock_papers.cache import Runs
 from penstock_papers.style import log_axis
 
 _NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
     "name": "bfc+window_cap",
     "bfc": {"nic_pauses": False},
-    "dqa": {"assignment": NS3["assignment"]},
+    "dqa": NS3_QUEUES,
 }
 BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
 BFC_SAMPLING = Scheme("BFC + sampling", {"name": "bfc_tofino2:ideal", "recirculated": 0.5}, nth=2, like="bfc", run="bfc_sampling")

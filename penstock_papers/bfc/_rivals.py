@@ -13,7 +13,8 @@ import polars as pl
 
 from penstock_net.units import parse_time
 from penstock_papers.bfc import _fabric as fabric
-from penstock_papers.bfc._fabric import NS3, VARIANTS, Scheme
+from penstock_papers.bfc._fabric import VARIANTS, Scheme
+from penstock_papers.bfc._variants import NS3_QUEUES
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.style import log_axis, size_text
 
@@ -22,7 +23,7 @@ HPCC_PFC = Scheme("HPCC-PFC", {"name": f"{VARIANTS['hpcc']}+recovery:bfc", **_LO
 HPCC_SFQ = Scheme("HPCC-PFC+SFQ", {"name": f"{VARIANTS['hpcc']}+sfq+recovery:bfc", **_LOSSY}, nth=2, run="hpcc_pfc_sfq")
 HPCC_DQA = Scheme(
     "HPCC-PFC+DQA",
-    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:bfc", **_LOSSY, "dqa": {"assignment": NS3["assignment"]}},
+    {"name": f"{VARIANTS['hpcc']}+dqa+recovery:bfc", **_LOSSY, "dqa": NS3_QUEUES},
     nth=3,
     run="hpcc_pfc_dqa",
 )

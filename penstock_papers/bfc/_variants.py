@@ -7,10 +7,12 @@ queue a new flow gets is `assignment` (docs/schemes.md lists the readings of the
   new flows from being assigned to the same empty queue". With the first empty queue, two flows at line rate share a queue while
   others are free, which contradicts these figures. `IMPLEMENTED` names the figures.
 * NS3, section 6.2, "We also implemented BFC in ns-3", all other figures. No code of it is public, and section 3.3.1 has "an empty
-  queue" only, so its queue is an unknown of the paper: ASSIGNMENTS are the candidates. Figure 9 chooses `literal`, with which
-  claims that are held out do not hold (docs/differences.md, bfc-fig09); until they have been run with each, it is `rotating`.
+  queue" and "a random queue" only, so its queue is an unknown of the paper: ASSIGNMENTS and `if_full` make the candidates. Of
+  those that the paper's words do not contradict figure 9 chooses `reserved`, and where none is free a random one that can send
+  (docs/differences.md, bfc-fig09).
 
-What a load of X % refers to is an unknown, too: LOAD, see `_fabric`; the other definition is shown beside it in figures 9 to 12.
+What a load of X % refers to is an unknown, too: LOAD, see `_fabric`. Figures 9 to 12 show both definitions; until they are run
+again, they judge by that of the text.
 
 HPCC is that of the authors' simulator, with which they made the figures: maxStage 0 and telemetry of 42 B, where section 6.2.1
 has "maxStage=5" and section 6.3 80 B per packet. docs/differences.md (bfc/fig09 to fig12) has HPCC with maxStage 5 beside it.
@@ -26,10 +28,12 @@ from typing import Any
 ASSIGNMENTS = ("literal", "unpaused", "rotating", "rotating_unpaused", "reserved")
 HARDWARE: dict[str, Any] = {"name": "bfc", "assignment": "rotating"}
 HARDWARE_BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}
-NS3: dict[str, Any] = {"name": "bfc", "assignment": "rotating"}
+NS3: dict[str, Any] = {"name": "bfc", "assignment": "reserved", "if_full": "unpaused"}
+NS3_QUEUES = {key: value for key, value in NS3.items() if key != "name"}  # of `dqa`
 NS3_BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}  # in table 1
 CORE, UPLINKS = "core", "uplinks"
-LOAD, LOAD_BESIDE = CORE, UPLINKS
+LOAD = UPLINKS
+LOAD_9_TO_12, LOAD_BESIDE = CORE, UPLINKS
 VARIANTS: dict[str, Any] = {
     "bfc": NS3,
     "hpcc": "hpcc:bfc",
@@ -37,5 +41,5 @@ VARIANTS: dict[str, Any] = {
     "dcqcn": "dcqcn:bfc",
     "expresspass": "expresspass:bfc",
 }
-VARIANTS_REASON = "queues by the rotating start of section 4; rivals with the parameters of the authors' simulator"
+VARIANTS_REASON = "queues as figure 9 chooses them; rivals with the parameters of the authors' simulator"
 IMPLEMENTED: dict[str, dict[str, Any]] = {figure: {"bfc": HARDWARE} for figure in ("fig07", "fig08")}

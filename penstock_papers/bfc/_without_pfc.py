@@ -22,6 +22,7 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, UPLINKS, Scheme, value
 from penstock_papers.bfc._rivals import EXPRESSPASS, EXPRESSPASS_8, EXPRESSPASS_TEXT, HPCC_PFC
+from penstock_papers.bfc._variants import LOAD_9_TO_12
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS
 from penstock_papers.sentences import Numbers, Row, about, within
@@ -51,7 +52,8 @@ def expresspass_spec(
     schemes = [EXPRESSPASS, EXPRESSPASS_8] if beside else [EXPRESSPASS]
     found = {traffic + APART: rivals.as_its_script(fabric.spec(schemes, duration, sizes, load, incast, UPLINKS))}
     if beside:
-        found[traffic + APART + TEXT] = rivals.with_large_buffers(fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast))
+        by_text = fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast, LOAD_9_TO_12)
+        found[traffic + APART + TEXT] = rivals.with_large_buffers(by_text)
     return found
 
 

@@ -27,7 +27,8 @@ from penstock_papers.bfc._fabric import (
     value,
 )
 from penstock_papers.bfc._rivals import HPCC_PFC
-from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
+from penstock_papers.bfc._variants import LOAD_9_TO_12 as LOAD
+from penstock_papers.bfc._variants import LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within

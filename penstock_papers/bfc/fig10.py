@@ -15,7 +15,8 @@ from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import BFC, DCQCN_ALONE, HPCC, HPCC_5, IDEAL, SCHEMES, named, value
 from penstock_papers.bfc._rivals import HPCC_PFC
-from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
+from penstock_papers.bfc._variants import LOAD_9_TO_12 as LOAD
+from penstock_papers.bfc._variants import LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, WORDS, Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within
@@ -85,7 +86,7 @@ def specs(scale: str) -> dict[str, Spec]:
     return {
         **{named("plain", load_of): fabric.spec(schemes, DURATION[scale], load_of=load_of) for load_of, schemes in shown.items()},
         **without_pfc.expresspass_spec("plain", DURATION[scale], beside=True),
-        "incast": fabric.spec([BFC], DURATION[scale], incast=0.05),
+        "incast": fabric.spec([BFC], DURATION[scale], incast=0.05, load_of=LOAD),
     }
 
 

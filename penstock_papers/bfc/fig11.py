@@ -15,7 +15,8 @@ from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import BFC, HPCC, IDEAL, SCHEMES, named, value
 from penstock_papers.bfc._rivals import EXPRESSPASS, HPCC_PFC
-from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
+from penstock_papers.bfc._variants import LOAD_9_TO_12 as LOAD
+from penstock_papers.bfc._variants import LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import Differs
 from penstock_papers.sentences import Numbers, Row, ascending, within
@@ -87,7 +88,7 @@ def specs(scale: str) -> dict[str, Spec]:
         for load_of, shown in {LOAD: (*SHOWN[LOAD], HPCC_PFC), LOAD_BESIDE: SHOWN[LOAD_BESIDE]}.items():
             found[named(name, load_of)] = fabric.spec(shown, DURATION[scale], SIZES, incast=incast, load_of=load_of)
         found |= without_pfc.expresspass_spec(name, DURATION[scale], SIZES, incast=incast)
-        found[_google(name)] = fabric.spec([BFC], DURATION[scale], "google", incast=incast)
+        found[_google(name)] = fabric.spec([BFC], DURATION[scale], "google", incast=incast, load_of=LOAD)
         found |= without_pfc.expresspass_spec(_google(name), DURATION[scale], "google", incast=incast)
     return found
 

@@ -21,7 +21,8 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import BFC, BFC_128, DCQCN, DCTCP, HPCC, HPCC_80, IDEAL, named, value
 from penstock_papers.bfc._rivals import EXPRESSPASS
-from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
+from penstock_papers.bfc._variants import LOAD_9_TO_12 as LOAD
+from penstock_papers.bfc._variants import LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import FROM_PAPER, MORE, OURS, Differs
 from penstock_papers.sentences import Numbers, Row, as_said, ascending, within
