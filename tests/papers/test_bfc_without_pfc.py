@@ -29,12 +29,12 @@ def keys(module, label, scheme):
 
 
 def test_the_runs_are_those_of_other_figures():
-    """Google's of figure 11 are those of 9 and 10; HPCC-PFC's of figures 9 and 11 are those of 29 and 14."""
+    """Google's of figure 11 are those of 9 and 10; with the authors' load those of figures 9 and 11 are those of 29 and 14."""
     assert keys(fig11, "google-incast-expresspass", EXPRESSPASS) == keys(fig09, "incast-expresspass", EXPRESSPASS)
     assert keys(fig11, "google-plain-expresspass", EXPRESSPASS) == keys(fig10, "plain-expresspass", EXPRESSPASS)
     assert keys(fig12, "load60-expresspass", EXPRESSPASS) == keys(fig11, "plain-expresspass", EXPRESSPASS)
-    assert keys(fig09, "incast", HPCC_PFC) == keys(fig29, "incast", HPCC_PFC)
-    assert keys(fig11, "incast", HPCC_PFC) == keys(fig14, "incast", HPCC_PFC)
+    assert keys(fig09, "incast-uplinks", BFC) == keys(fig29, "incast", BFC)
+    assert keys(fig11, "incast-uplinks", BFC) == keys(fig14, "incast", BFC)
 
 
 def parameters(spec, table):
@@ -56,8 +56,8 @@ def test_the_set_up_is_that_of_the_script(module, label):
     assert (spec.host.mtu, spec.host.header) == (1460, 78)
     assert (spec.duration_ps, spec.run.drain, spec.max_time_ps) == (50 * 10**9, True, 60 * 10**9)
     poisson, *incast = spec.workload
-    assert poisson.extra.keys() & {"arrivals", "sigma", "load_on"} == set()  # exponential, of the ToRs' uplinks
-    assert poisson.extra["load"] == pytest.approx(0.55 if incast else 0.6)
+    assert poisson.extra.keys() & {"arrivals", "sigma"} == set()  # exponential
+    assert (poisson.extra["load"], poisson.extra["load_on"]) == (0.275 if incast else 0.3, "host")  # half of that of the uplinks
 
 
 def test_slowdowns_are_those_of_the_script(tmp_path):

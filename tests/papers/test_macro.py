@@ -64,12 +64,10 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
         assert alone == all(table.name.startswith("expresspass") for table in spec.schemes)
         assert spec.duration_ps == 50_000_000_000 or (scale == "quick" and spec.duration_ps <= 4_000_000_000)
         name, _, load_of = label.partition("-")
-        poisson = spec.workload[0].extra["load"]
-        if load_of != fabric.UPLINKS and not label.endswith(
-            without_pfc.APART
-        ):  # of the hosts' 128 links, and 112 of 127 flows go to another rack, over 64 links
-            assert spec.workload[0].extra["load_on"] == "host"
-            poisson *= 128 / 64 * 112 / 127
+        assert spec.workload[0].extra["load_on"] == "host"
+        poisson = spec.workload[0].extra["load"] * 128 / 64  # of the hosts' links, and of the uplinks
+        if load_of != fabric.UPLINKS and not label.endswith(without_pfc.APART):
+            poisson *= 112 / 127  # of the flows that go to another rack
         nominal = poisson + 0.05 * (len(spec.workload) - 1)
         assert nominal == pytest.approx(int(name.removeprefix("load")) / 100 if "load" in name else 0.6, rel=1e-4)
 
