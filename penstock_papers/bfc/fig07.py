@@ -165,7 +165,7 @@ def queue_of(run: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     found = []
     for number in waiting.filter(pl.col("time_ns") >= SETTLED_US * 1e3)["queue"].unique().sort():
         one = waiting.filter(pl.col("queue") == number).select("time_ns", "bytes")
-        whole = series.select("time_ns").join(one, on="time_ns", how="left").fill_null(0)
+        whole = series.select("time_ns").join(one, on="time_ns", how="left", maintain_order="left").fill_null(0)
         found.append((whole["time_ns"].to_numpy() / 1e3, whole["bytes"].to_numpy()))
     return found
 

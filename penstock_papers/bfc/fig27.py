@@ -103,12 +103,16 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def collisions(runs: Runs, label: str) -> np.ndarray:
-    """Per flow and port of a switch, the number of other flows with packets in its queue when its first packet comes."""
+    """Per flow and port of a switch, the number of other flows with packets in its queue when its first packet comes.
+
+    Rows are numbered before they are joined: a join keeps no order, and this is of the order of events.
+    """
     switches = runs.scan(label, "nodes").filter(pl.col("tier") > 0).select("node")
-    packets = runs.scan(label, "packets").filter((pl.col("kind") == 0) & pl.col("event").is_in(["enqueue", "dequeue"]))
+    stored = (pl.col("kind") == 0) & pl.col("event").is_in(["enqueue", "dequeue"])
+    packets = runs.scan(label, "packets").with_row_index("row").filter(stored)
     step = pl.when(pl.col("event") == "enqueue").then(1).otherwise(-1)
     flow, queue = ["node", "port", "flow_id", "queue"], ["node", "port", "queue"]
-    at_switches = packets.join(switches, on="node").with_columns(step=step.cast(pl.Int32), row=pl.int_range(pl.len()))
+    at_switches = packets.join(switches, on="node").with_columns(step=step.cast(pl.Int32))
     waiting = at_switches.with_columns(waiting=pl.col("step").cum_sum().over(flow, order_by="row"))
     comes, goes = (pl.col("step") == 1) & (pl.col("waiting") == 1), (pl.col("step") == -1) & (pl.col("waiting") == 0)
     changes = waiting.filter(comes | goes).with_columns(flows=pl.col("step").cum_sum().over(queue, order_by="row"))

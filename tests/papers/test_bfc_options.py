@@ -1,13 +1,15 @@
-"""Figures 20, 24 and 25 of BFC on a small fabric and for a moment: specs, statistics, claims and panels, not the numbers."""
+"""Figures 20, 24 and 25 of BFC on a small fabric and for a moment: specs, statistics, claims and panels, not the numbers; the
+collisions of figure 27."""
 
 import json
 
+import polars as pl
 import pytest
 from test_macro import FEW, SMALL
 
 from penstock_papers import EXPERIMENTS, framework
 from penstock_papers.bfc import _fabric as fabric
-from penstock_papers.bfc import fig20, fig24, fig25
+from penstock_papers.bfc import fig20, fig24, fig25, fig27
 from penstock_papers.claims import NOT_JUDGED, judge
 from penstock_papers.registry import SCALES
 
@@ -42,3 +44,24 @@ def test_specs_are_those_of_the_paper():
         "recirculated": 0.5,
         "label": "bfc_sampling",
     }
+
+
+class Logged:
+    """Runs of figure 27: a host, a switch and the packets that came to and left a queue of the switch, by hand."""
+
+    def scan(self, label, table):
+        events = [("enqueue", 1), ("enqueue", 2), ("dequeue", 1), ("enqueue", 3), ("dequeue", 2), ("dequeue", 3), ("enqueue", 4)]
+        if table == "nodes":
+            return pl.LazyFrame({"node": [0, 5], "tier": [0, 1]})
+        rows = [("enqueue", 9, 0), *((event, flow, 5) for event, flow in events)]
+        columns = dict(zip(("event", "flow_id", "node"), zip(*rows)))
+        return pl.LazyFrame({**columns, "kind": [0] * len(rows), "port": [0] * len(rows), "queue": [1] * len(rows)})
+
+
+@pytest.mark.parametrize("order", ["as it was", "reversed"])
+def test_collisions_are_counted_in_the_order_of_events(order, monkeypatch):
+    """Whatever the order of a join, which polars leaves open."""
+    join = pl.LazyFrame.join
+    if order == "reversed":
+        monkeypatch.setattr(pl.LazyFrame, "join", lambda left, *args, **more: join(left, *args, **more).reverse())
+    assert sorted(fig27.collisions(Logged(), "packets/dynamic")) == [0, 0, 1, 1]
