@@ -17,7 +17,7 @@ import polars as pl
 from penstock_papers import frames
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import fig07, fig08, table1
-from penstock_papers.bfc._fabric import CORE, UPLINKS, named
+from penstock_papers.bfc._fabric import CORE, UPLINKS
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
 from penstock_papers.frames import Scheme
@@ -70,6 +70,11 @@ WHAT = {
 def mixes(scale: str) -> list[tuple[str, str]]:
     """Traffic and definition of load; the authors' definition with 32 queues only."""
     return [(traffic, load_of) for load_of in LOADS[scale] for traffic in TRAFFICS]
+
+
+def named(traffic: str, load_of: str) -> str:
+    """The label of a traffic with this definition of load."""
+    return traffic if load_of == CORE else f"{traffic}-{load_of}"
 
 
 def judged(scale: str) -> list[tuple[str, str]]:

@@ -7,8 +7,8 @@ penstock_papers/ages.py (there they are in no statistic, so that schemes whose s
 
 Load has two definitions. UPLINKS is that of the authors' simulator: the load of all flows divided by the rate of the ToR uplinks,
 so that the core has 0.88 X %. CORE is that of section 6.2.1: "by X% load we mean X% load on the links in the core", those between
-ToR and spine switches, which 112 of 127 pairs of hosts use. Figure 12 is nearer to UPLINKS, which all figures have but 9 to 12;
-these show both, and until they are run again they judge with CORE, and UPLINKS is (ours).
+ToR and spine switches, which 112 of 127 pairs of hosts use. Figure 12 is nearer to UPLINKS, which all figures have; figures 9 to
+12 have BFC and HPCC with CORE beside it, (ours).
 An incast is the same in both: 20 MB every 500 us are 5 % of the uplinks' rate, 4.4 % of it in the core.
 
 BFC is the variant that `_variants` names for the ns-3 part of the paper.
@@ -31,7 +31,7 @@ import polars as pl
 
 from penstock_net.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 from penstock_papers import ages, frames
-from penstock_papers.bfc._variants import CORE, LOAD, LOAD_9_TO_12, NS3, UPLINKS, VARIANTS
+from penstock_papers.bfc._variants import CORE, LOAD, NS3, UPLINKS, VARIANTS
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import FROM_PAPER, MORE, OURS
 from penstock_papers.frames import Scheme
@@ -66,7 +66,7 @@ WORSE = "HPCC has 5-30x worse tail latency for short flows with incast, and 2.3-
 BEST = "BFC achieves the best FCTs (both average and tail) among all the schemes"
 LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
 OTHER_LOAD = {CORE: "load of section 6.2.1", UPLINKS: "load of the authors' simulator"}
-SHORTER = {CORE: "load of the text", UPLINKS: "0.88 load"}  # in titles
+SHORTER = {CORE: "load of the text", UPLINKS: "load of the code"}  # in titles
 
 BFC = Scheme("BFC", NS3, run="bfc")
 IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
@@ -109,17 +109,17 @@ def load_keys(share: float, load_of: str = LOAD) -> dict[str, Any]:
 
 def named(traffic: str, load_of: str) -> str:
     """The name of a traffic with this definition of load."""
-    return traffic if load_of == LOAD_9_TO_12 else f"{traffic}-{load_of}"
+    return traffic if load_of == LOAD else f"{traffic}-{load_of}"
 
 
 def prefix_of(load_of: str) -> tuple[str, str]:
     """What the ids and the texts of claims with this definition of load begin with."""
-    return ("", "") if load_of == LOAD_9_TO_12 else (f"{load_of}-", f"{OTHER_LOAD[load_of]}: ")
+    return ("", "") if load_of == LOAD else (f"{load_of}-", f"{OTHER_LOAD[load_of]}: ")
 
 
 def kind_of(load_of: str) -> str:
     """The kind of claims with this definition of load."""
-    return FROM_PAPER if load_of == LOAD_9_TO_12 else OURS
+    return FROM_PAPER if load_of == LOAD else OURS
 
 
 # -- statistics of a run

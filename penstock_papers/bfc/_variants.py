@@ -11,8 +11,7 @@ queue a new flow gets is `assignment` (docs/schemes.md lists the readings of the
   those that the paper's words do not contradict figure 9 chooses `reserved`, and where none is free a random one that can send
   (docs/differences.md, bfc-fig09).
 
-What a load of X % refers to is an unknown, too: LOAD, see `_fabric`. Figures 9 to 12 show both definitions; until they are run
-again, they judge by that of the text.
+What a load of X % refers to is an unknown, too: LOAD, see `_fabric`. Figures 9 to 12 have that of the text beside it.
 
 HPCC is that of the authors' simulator, with which they made the figures: maxStage 0 and telemetry of 42 B, where section 6.2.1
 has "maxStage=5" and section 6.3 80 B per packet. docs/differences.md (bfc/fig09 to fig12) has HPCC with maxStage 5 beside it.
@@ -32,8 +31,7 @@ NS3: dict[str, Any] = {"name": "bfc", "assignment": "reserved", "if_full": "unpa
 NS3_QUEUES = {key: value for key, value in NS3.items() if key != "name"}  # of `dqa`
 NS3_BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}  # in table 1
 CORE, UPLINKS = "core", "uplinks"
-LOAD = UPLINKS
-LOAD_9_TO_12, LOAD_BESIDE = CORE, UPLINKS
+LOAD, LOAD_BESIDE = UPLINKS, CORE
 VARIANTS: dict[str, Any] = {
     "bfc": NS3,
     "hpcc": "hpcc:bfc",

@@ -12,7 +12,7 @@ script_fct.py, see `by_script`.  Its buffer is not shown, as in the paper.
 
 (Ours), beside it in figures 9 and 10: the 8 credits of that script, and what the text says and its figures were once judged with
 here, "...-expresspass-text": the algorithm of ExpressPass's own paper without the additions, and load, arrivals, packets and
-clock of all other schemes.  HPCC-PFC has the load in the core only, which the paper's claims are judged with.
+clock of all other schemes.
 """
 
 import polars as pl
@@ -22,7 +22,6 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, UPLINKS, Scheme, value
 from penstock_papers.bfc._rivals import EXPRESSPASS, EXPRESSPASS_8, EXPRESSPASS_TEXT, HPCC_PFC
-from penstock_papers.bfc._variants import LOAD_9_TO_12
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS
 from penstock_papers.sentences import Numbers, Row, about, within
@@ -52,7 +51,7 @@ def expresspass_spec(
     schemes = [EXPRESSPASS, EXPRESSPASS_8] if beside else [EXPRESSPASS]
     found = {traffic + APART: rivals.as_its_script(fabric.spec(schemes, duration, sizes, load, incast, UPLINKS))}
     if beside:
-        by_text = fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast, LOAD_9_TO_12)
+        by_text = fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast)
         found[traffic + APART + TEXT] = rivals.with_large_buffers(by_text)
     return found
 

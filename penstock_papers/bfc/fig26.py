@@ -4,8 +4,8 @@ Appendix A.9: "a Clos topology with 64 leaf servers, and 100 Gbps links and 12 M
 200 Gbit/s link of 200 us between them; flows within each data centre from the Facebook distribution at 60 % load, no incast, and
 20 long-lived flows in either direction, which are 10 Gbit/s or 500 KB each, as the text has it.  From the authors' simulator: 4
 ToR and 8 spine switches in each, every spine linked to the gateway, whose buffer is 64 MiB, since 400 us of 200 Gbit/s are 10 MB.
-Load is that of the links between ToR and spine, see `_fabric`; arrivals are lognormal as there.  The long flows are between hosts
-of the same position, every third one.
+Load is that of the ToRs' uplinks by all flows of a site, as there (UTILIZATION_FACTOR of 32 links, for each) and in `_fabric`;
+arrivals are lognormal.  The long flows are between hosts of the same position, every third one.
 
 (a) 99th percentile of the slowdown of flows within a data centre, by size, (b) bytes on the long link, both directions.  The
 single data centre is figure 11 (b), whose runs these are.
@@ -48,7 +48,7 @@ NETWORK: dict[str, Any] = {
     "gateway_buffer": 64 << 20,
 }
 LONG_BPS = 200e9
-LOAD = 0.6  # of the links between ToR and spine
+LOAD = 0.6  # of the links between ToR and spine, by all flows of a site
 LONG_FLOWS = 20
 HPCC_OWN = replace(HPCC, table={**HPCC.table, "own_t": True})
 HPCC_ONE = Scheme("HPCC, one T", HPCC.table, nth=1, run="hpcc_one_t")
@@ -118,9 +118,8 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def load() -> float:
-    """The load of a site's flows, of the links of all hosts: LOAD of its uplinks, which flows to other racks use."""
-    between_racks = (HOSTS - HOSTS // TORS) / (HOSTS - 1)
-    return round(LOAD * TORS * SPINES / between_racks / (SITES * HOSTS), 6)
+    """The load of a site's flows, of the links of all hosts: LOAD of the rate of its uplinks."""
+    return round(LOAD * TORS * SPINES / (SITES * HOSTS), 6)
 
 
 def long_flows() -> list[list[Any]]:

@@ -43,7 +43,7 @@ def test_every_step_of_a_figure(id, small, tmp_path):
     drawn = {line.get_label() for panel in experiment.draw(data).axes for line in panel.get_lines()}
     assert {scheme.legend for scheme in without_pfc.SERIES if scheme.label in apart} <= drawn
     beside |= {"dcqcn_win", "hpcc80", *(("bfc64", "bfc128") if id == "bfc/fig09" else ())}
-    of_others = pl.col("scheme").is_in(beside) | pl.col("traffic").str.ends_with("-uplinks")
+    of_others = pl.col("scheme").is_in(beside) | pl.col("traffic").str.ends_with("-core")
     changed = data.with_columns(y=pl.when(of_others).then(3 * pl.col("y")).otherwise(pl.col("y")))
     assert judged_of_the_paper(experiment.claims(changed, "paper")) == judged_of_the_paper(claims)
 
@@ -66,7 +66,7 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
         name, _, load_of = label.partition("-")
         assert spec.workload[0].extra["load_on"] == "host"
         poisson = spec.workload[0].extra["load"] * 128 / 64  # of the hosts' links, and of the uplinks
-        if load_of != fabric.UPLINKS and not label.endswith(without_pfc.APART):
+        if load_of == fabric.CORE:
             poisson *= 112 / 127  # of the flows that go to another rack
         nominal = poisson + 0.05 * (len(spec.workload) - 1)
         assert nominal == pytest.approx(int(name.removeprefix("load")) / 100 if "load" in name else 0.6, rel=1e-4)
@@ -91,9 +91,9 @@ def test_core_load_is_that_of_the_links_between_tor_and_spine():
 def test_a_definition_of_load_is_the_paper_s_or_ours():
     for id, experiment in ((id, EXPERIMENTS[id]) for id in MACRO):
         labels = experiment.specs("paper")
-        assert {label.endswith("-uplinks") for label in labels} == {True, False}, id
-    assert (fabric.kind_of(fabric.CORE), fabric.kind_of(fabric.UPLINKS)) == (FROM_PAPER, OURS)
-    assert fabric.prefix_of(fabric.CORE) == ("", "") and fabric.prefix_of(fabric.UPLINKS)[0] == "uplinks-"
+        assert {label.endswith("-core") for label in labels} == {True, False}, id
+    assert (fabric.kind_of(fabric.UPLINKS), fabric.kind_of(fabric.CORE)) == (FROM_PAPER, OURS)
+    assert fabric.prefix_of(fabric.UPLINKS) == ("", "") and fabric.prefix_of(fabric.CORE)[0] == "core-"
 
 
 def numbers(**schemes):
