@@ -10,10 +10,12 @@ scripts/large-scale-fattree.tcl, in specs of their own, "...-expresspass": load 
 in frames of 1538 B, 75 MB for each port, and 10 ms after the last arrival for flows to finish.  Slowdowns are those of its
 script_fct.py, see `by_script`.  Its buffer is not shown, as in the paper.
 
-(Ours), beside it in figures 9 and 10: the 8 credits of that script, and what the text says and its figures were once judged with
-here, "...-expresspass-text": the algorithm of ExpressPass's own paper without the additions, and load, arrivals, packets and
-clock of all other schemes.
+(Ours), beside it: in figures 9 and 10 the 8 credits of that script, and in figure 10 what the text says and figures were once
+judged with here, "...-expresspass-text": the algorithm of ExpressPass's own paper without the additions, and load, arrivals,
+packets and clock of all other schemes.
 """
+
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -21,13 +23,12 @@ from penstock_papers import ages
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, UPLINKS, Scheme, value
-from penstock_papers.bfc._rivals import EXPRESSPASS, EXPRESSPASS_8, EXPRESSPASS_TEXT, HPCC_PFC
+from penstock_papers.bfc._rivals import EXPRESSPASS, EXPRESSPASS_TEXT, HPCC_PFC
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS
 from penstock_papers.sentences import Numbers, Row, about, within
 
 SERIES = (HPCC_PFC, EXPRESSPASS)
-BESIDE = (EXPRESSPASS_8, EXPRESSPASS_TEXT)
 APART, TEXT = "-expresspass", "-text"  # of the specs with ExpressPass's set-up, and with its buffers only
 ACK = 60  # bytes
 FRAMES, FRAMES_TEXT = (84, 84), (68, 64)  # bytes: a credit's mean size, and a REQUEST or STOP
@@ -42,15 +43,15 @@ SECTION_1 = "ExpressPass achieves 35% better short flow tail latency, but 17x wo
 
 
 def expresspass_spec(
-    traffic: str, duration: str, sizes: str = "google", load: float = 0.6, incast: float = 0.0, beside: bool = False
+    traffic: str, duration: str, sizes: str = "google", load: float = 0.6, incast: float = 0.0, beside: Sequence[Scheme] = ()
 ) -> dict[str, Spec]:
     """The spec of ExpressPass for a traffic; the arguments are those of `fabric.spec`.
 
-    beside  with 8 credits, too, and, in a spec of its own, by the text
+    beside  others of it; EXPRESSPASS_TEXT has a spec of its own
     """
-    schemes = [EXPRESSPASS, EXPRESSPASS_8] if beside else [EXPRESSPASS]
+    schemes = [each for each in (EXPRESSPASS, *beside) if each is not EXPRESSPASS_TEXT]
     found = {traffic + APART: rivals.as_its_script(fabric.spec(schemes, duration, sizes, load, incast, UPLINKS))}
-    if beside:
+    if EXPRESSPASS_TEXT in beside:
         by_text = fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast)
         found[traffic + APART + TEXT] = rivals.with_large_buffers(by_text)
     return found
@@ -59,10 +60,10 @@ def expresspass_spec(
 # -- statistics
 
 
-def measure(runs: Runs, traffic: str, sizes: str, beside: bool = False) -> pl.DataFrame:
+def measure(runs: Runs, traffic: str, sizes: str, beside: Sequence[Scheme] = ()) -> pl.DataFrame:
     """Both schemes: slowdowns and totals, the buffer of HPCC-PFC, the credits that ExpressPass wastes."""
     parts = [part(runs, traffic, HPCC_PFC) for part in (fabric.buffers, fabric.totals)]
-    of_expresspass = (expresspass(runs, traffic, sizes, each) for each in (EXPRESSPASS, *(BESIDE if beside else ())))
+    of_expresspass = (expresspass(runs, traffic, sizes, each) for each in (EXPRESSPASS, *beside))
     return pl.concat([fabric.statistics(runs, traffic, HPCC_PFC, sizes), *parts, *of_expresspass])
 
 

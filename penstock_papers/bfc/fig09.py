@@ -26,7 +26,7 @@ from penstock_papers.bfc._fabric import (
     named,
     value,
 )
-from penstock_papers.bfc._rivals import HPCC_PFC
+from penstock_papers.bfc._rivals import EXPRESSPASS_8, HPCC_PFC
 from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, Differs
@@ -38,6 +38,7 @@ PAPER = "BFC, NSDI 2022, section 6.2.2, figure 9"
 DURATION = {"quick": "2ms", "paper": "50ms"}
 SEEDS = fabric.MAIN_SEEDS
 SHOWN = {LOAD: (*SCHEMES, BFC_64, BFC_128), LOAD_BESIDE: (HPCC, BFC)}
+BESIDE = (EXPRESSPASS_8,)  # of ExpressPass
 ORDER = ("Ideal-FQ", "BFC", "HPCC", "DCTCP", "DCQCN")
 BUFFER_MB = 12
 WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
@@ -125,7 +126,7 @@ def specs(scale: str) -> dict[str, Spec]:
             named("incast", load_of): fabric.spec(schemes, DURATION[scale], incast=0.05, load_of=load_of)
             for load_of, schemes in shown.items()
         },
-        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05, beside=True),
+        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05, beside=BESIDE),
     }
 
 
@@ -136,7 +137,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         for load_of, shown in SHOWN.items()
         for scheme in shown
     ]
-    return pl.concat([*parts, without_pfc.measure(runs, "incast", "google", beside=True)])
+    return pl.concat([*parts, without_pfc.measure(runs, "incast", "google", beside=BESIDE)])
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
@@ -200,7 +201,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the text."""
     made, grid = figure(3, 3, width=PAGE, height=6.8)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "incast", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
+        rivals.draw_sizes(panel, data, "incast", (*SHOWN[LOAD], *without_pfc.SERIES, *BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("incast", LOAD_BESIDE), statistic)
     for axes in grid[1, :2]:

@@ -14,7 +14,7 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import BFC, DCQCN_ALONE, HPCC, HPCC_5, IDEAL, SCHEMES, named, value
-from penstock_papers.bfc._rivals import HPCC_PFC
+from penstock_papers.bfc._rivals import EXPRESSPASS_8, EXPRESSPASS_TEXT, HPCC_PFC
 from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, WORDS, Differs
@@ -27,6 +27,7 @@ DURATION = {"quick": "1ms", "paper": "50ms"}
 SEEDS = fabric.MAIN_SEEDS
 QUEUES = 32
 SHOWN = {LOAD: (*SCHEMES, DCQCN_ALONE, HPCC_5), LOAD_BESIDE: (HPCC, BFC)}
+BESIDE = (EXPRESSPASS_8, EXPRESSPASS_TEXT)  # of ExpressPass
 WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
 DIFFERS: dict[str, Differs] = {}
 
@@ -84,7 +85,7 @@ def specs(scale: str) -> dict[str, Spec]:
     shown = {LOAD: (*SHOWN[LOAD], HPCC_PFC), LOAD_BESIDE: SHOWN[LOAD_BESIDE]}
     return {
         **{named("plain", load_of): fabric.spec(schemes, DURATION[scale], load_of=load_of) for load_of, schemes in shown.items()},
-        **without_pfc.expresspass_spec("plain", DURATION[scale], beside=True),
+        **without_pfc.expresspass_spec("plain", DURATION[scale], beside=BESIDE),
         "incast": fabric.spec([BFC], DURATION[scale], incast=0.05, load_of=LOAD),
     }
 
@@ -95,7 +96,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         fabric.everything(runs, named("plain", load_of), scheme, "google") for load_of, shown in SHOWN.items() for scheme in shown
     ]
     active = [fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast")]
-    return pl.concat([*parts, *active, without_pfc.measure(runs, "plain", "google", beside=True)])
+    return pl.concat([*parts, *active, without_pfc.measure(runs, "plain", "google", beside=BESIDE)])
 
 
 def numbers(data: pl.DataFrame, scale: str) -> Numbers:
@@ -144,7 +145,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer and active flows below; then slowdowns with the load of the text."""
     made, grid = figure(3, 3, width=PAGE, height=6.6)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        rivals.draw_sizes(panel, data, "plain", (*SHOWN[LOAD], *without_pfc.SERIES, *without_pfc.BESIDE), statistic)
+        rivals.draw_sizes(panel, data, "plain", (*SHOWN[LOAD], *without_pfc.SERIES, *BESIDE), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("plain", LOAD_BESIDE), statistic)
     for axes in grid[1, :2]:

@@ -46,7 +46,7 @@ def test_expresspass_is_its_authors_public_code():
     """Both additions, and the credits of the text; beside it those of the script, and the text."""
     spec = parse_spec(fig09.specs("paper")["incast-expresspass"])
     assert [parameters(spec, table) for table in spec.schemes] == [[0.5, 0.0625, 16, 1, 1], [0.5, 0.0625, 8, 1, 1]]
-    text = parse_spec(fig09.specs("paper")["incast-expresspass-text"])
+    text = parse_spec(fig10.specs("paper")["plain-expresspass-text"])
     assert [parameters(text, table) for table in text.schemes] == [[0.5, 0.0625, 16, 0, 0]]
 
 

@@ -38,7 +38,7 @@ def test_every_step_of_a_figure(id, small, tmp_path):
     slowdowns = data.filter(pl.col("panel").is_in(["avg", "p95", "p99"]))["y"].drop_nulls()
     assert slowdowns.min() > 0.999
     apart = {"expresspass"} if id == "bfc/fig12" else {"expresspass", "hpcc_pfc"}
-    beside = {each.label for each in without_pfc.BESIDE} if id in ("bfc/fig09", "bfc/fig10") else set()
+    beside = {each.label for each in getattr(MACRO[id], "BESIDE", ())}
     assert apart | beside <= set(data["scheme"]) <= apart | beside | set(fabric.KNOWN)
     drawn = {line.get_label() for panel in experiment.draw(data).axes for line in panel.get_lines()}
     assert {scheme.legend for scheme in without_pfc.SERIES if scheme.label in apart} <= drawn
