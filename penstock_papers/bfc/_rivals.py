@@ -30,17 +30,9 @@ HPCC_DQA = Scheme(
 DCTCP_SS = Scheme("DCTCP+SS", {"name": "dctcp:bfc_slow_start"}, nth=1, run="dctcp_ss")
 EXPRESSPASS = Scheme("ExpressPass", {"name": VARIANTS["expresspass"]}, run="expresspass")
 EXPRESSPASS_8 = Scheme("ExpressPass, 8 credits", {**EXPRESSPASS.table, "credits": 8}, nth=1, run="expresspass8")
-EXPRESSPASS_TEXT = Scheme(
-    "ExpressPass, text", {"name": "expresspass", "alpha": 0.5, "credits": 16}, nth=2, run="expresspass_text"
-)
 EXPRESSPASS_BUFFER = "1800MB"  # of a switch: 75 MB for each of 24 ports, without a shared buffer
 EXPRESSPASS_HOST = {"mtu": 1460, "header": 78}  # frames of 1538 B
 EXPRESSPASS_DRAIN = parse_time("10ms")
-
-
-def with_large_buffers(spec: Spec) -> Spec:
-    """The spec with the buffers of the simulator of ExpressPass."""
-    return {**spec, "topology": {**fabric.FABRIC, "buffer": EXPRESSPASS_BUFFER}}
 
 
 def as_its_script(spec: Spec) -> Spec:
@@ -49,7 +41,8 @@ def as_its_script(spec: Spec) -> Spec:
     poisson = {key: value for key, value in poisson.items() if key not in ("arrivals", "sigma")}  # exponential ones
     end = parse_time(spec["run"]["duration"]) + EXPRESSPASS_DRAIN
     run = {**spec["run"], "drain": True, "max_time": f"{end}ps"}
-    return {**with_large_buffers(spec), "run": run, "host": EXPRESSPASS_HOST, "workload": [poisson, *others]}
+    topology = {**fabric.FABRIC, "buffer": EXPRESSPASS_BUFFER}
+    return {**spec, "topology": topology, "run": run, "host": EXPRESSPASS_HOST, "workload": [poisson, *others]}
 
 
 def dropped(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:

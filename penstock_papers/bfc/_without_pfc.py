@@ -10,9 +10,7 @@ scripts/large-scale-fattree.tcl, in specs of their own, "...-expresspass": load 
 in frames of 1538 B, 75 MB for each port, and 10 ms after the last arrival for flows to finish.  Slowdowns are those of its
 script_fct.py, see `by_script`.  Its buffer is not shown, as in the paper.
 
-(Ours), beside it: in figures 9 and 10 the 8 credits of that script, and in figure 10 what the text says and figures were once
-judged with here, "...-expresspass-text": the algorithm of ExpressPass's own paper without the additions, and load, arrivals,
-packets and clock of all other schemes.
+(Ours), beside it in figures 9 and 10: the 8 credits of that script.
 """
 
 from collections.abc import Sequence
@@ -23,15 +21,15 @@ from penstock_papers import ages
 from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, UPLINKS, Scheme, value
-from penstock_papers.bfc._rivals import EXPRESSPASS, EXPRESSPASS_TEXT, HPCC_PFC
+from penstock_papers.bfc._rivals import EXPRESSPASS, HPCC_PFC
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import MORE, OURS
 from penstock_papers.sentences import Numbers, Row, about, within
 
 SERIES = (HPCC_PFC, EXPRESSPASS)
-APART, TEXT = "-expresspass", "-text"  # of the specs with ExpressPass's set-up, and with its buffers only
+APART = "-expresspass"  # of the specs with ExpressPass's set-up
 ACK = 60  # bytes
-FRAMES, FRAMES_TEXT = (84, 84), (68, 64)  # bytes: a credit's mean size, and a REQUEST or STOP
+FRAME = 84  # bytes of a credit in the mean, and of a REQUEST or STOP
 NS_PER_BYTE = 0.08  # of a link
 WORST = "Out of all the schemes, DCQCN is worst on latency for small flow sizes, both at the average and the tail"
 IMPROVES = "With ideal retransmission, HPCC performance improves, especially for short and medium flows"
@@ -47,14 +45,10 @@ def expresspass_spec(
 ) -> dict[str, Spec]:
     """The spec of ExpressPass for a traffic; the arguments are those of `fabric.spec`.
 
-    beside  others of it; EXPRESSPASS_TEXT has a spec of its own
+    beside  others of it
     """
-    schemes = [each for each in (EXPRESSPASS, *beside) if each is not EXPRESSPASS_TEXT]
-    found = {traffic + APART: rivals.as_its_script(fabric.spec(schemes, duration, sizes, load, incast, UPLINKS))}
-    if EXPRESSPASS_TEXT in beside:
-        by_text = fabric.spec([EXPRESSPASS_TEXT], duration, sizes, load, incast)
-        found[traffic + APART + TEXT] = rivals.with_large_buffers(by_text)
-    return found
+    spec = fabric.spec([EXPRESSPASS, *beside], duration, sizes, load, incast, UPLINKS)
+    return {traffic + APART: rivals.as_its_script(spec)}
 
 
 # -- statistics
@@ -69,13 +63,10 @@ def measure(runs: Runs, traffic: str, sizes: str, beside: Sequence[Scheme] = ())
 
 def expresspass(runs: Runs, traffic: str, sizes: str, scheme: Scheme = EXPRESSPASS) -> pl.DataFrame:
     """Slowdowns, unfinished flows and wasted credits. Drops are left out: nearly all are credits, which it drops by design."""
-    spec = traffic + APART + (TEXT if scheme is EXPRESSPASS_TEXT else "")
+    spec = traffic + APART
     unfinished = fabric.totals(runs, spec, scheme).filter(pl.col("panel") == "unfinished")
-    waste = fabric.points(spec, scheme, "wasted", [0], [wasted(runs, fabric.of(runs, spec, scheme), scheme)])
-    if scheme is EXPRESSPASS_TEXT:
-        slowdowns = fabric.statistics(runs, spec, scheme, sizes)
-    else:
-        slowdowns = fabric.of_flows(by_script(runs, fabric.of(runs, spec, scheme)), spec, scheme, sizes)
+    waste = fabric.points(spec, scheme, "wasted", [0], [wasted(runs, fabric.of(runs, spec, scheme))])
+    slowdowns = fabric.of_flows(by_script(runs, fabric.of(runs, spec, scheme)), spec, scheme, sizes)
     return pl.concat([slowdowns, unfinished, waste]).with_columns(traffic=pl.lit(traffic))
 
 
@@ -100,7 +91,7 @@ def _per_rack() -> int:
     return int(fabric.FABRIC["hosts"] // fabric.FABRIC["tors"])
 
 
-def wasted(runs: Runs, spec: str, scheme: Scheme = EXPRESSPASS) -> float:
+def wasted(runs: Runs, spec: str) -> float:
     """Per cent of the credits that reach a sender and find nothing to send.
 
     By what the links to hosts carry: data, of which as many bytes as hosts send, ACKs, a REQUEST and a STOP of every flow, and
@@ -112,8 +103,7 @@ def wasted(runs: Runs, spec: str, scheme: Scheme = EXPRESSPASS) -> float:
     came = ports.join(hosts.rename({"node": "peer"}), on="peer").select(pl.col("tx_packets", "tx_bytes", "ack_bytes").sum())
     packets, size, acks = came.collect().row(0)
     others = 2 * runs.summary(spec)["flows_started"]
-    credit, frame = FRAMES_TEXT if scheme is EXPRESSPASS_TEXT else FRAMES
-    credits = (size - made.collect().item() - acks - frame * others) / credit
+    credits = (size - made.collect().item() - acks) / FRAME - others
     data = packets - acks / ACK - others - credits
     return float(100 * (1 - data / credits))
 

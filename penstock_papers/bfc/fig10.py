@@ -14,7 +14,7 @@ from penstock_papers.bfc import _fabric as fabric
 from penstock_papers.bfc import _rivals as rivals
 from penstock_papers.bfc import _without_pfc as without_pfc
 from penstock_papers.bfc._fabric import BFC, DCQCN_ALONE, HPCC, HPCC_5, IDEAL, SCHEMES, named, value
-from penstock_papers.bfc._rivals import EXPRESSPASS_8, EXPRESSPASS_TEXT, HPCC_PFC
+from penstock_papers.bfc._rivals import EXPRESSPASS_8, HPCC_PFC
 from penstock_papers.bfc._variants import LOAD, LOAD_BESIDE
 from penstock_papers.cache import Runs, Spec
 from penstock_papers.claims import OURS, WORDS, Differs
@@ -27,7 +27,7 @@ DURATION = {"quick": "1ms", "paper": "50ms"}
 SEEDS = fabric.MAIN_SEEDS
 QUEUES = 32
 SHOWN = {LOAD: (*SCHEMES, DCQCN_ALONE, HPCC_5), LOAD_BESIDE: (HPCC, BFC)}
-BESIDE = (EXPRESSPASS_8, EXPRESSPASS_TEXT)  # of ExpressPass
+BESIDE = (EXPRESSPASS_8,)  # of ExpressPass
 WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
 DIFFERS: dict[str, Differs] = {}
 

@@ -43,11 +43,9 @@ def parameters(spec, table):
 
 
 def test_expresspass_is_its_authors_public_code():
-    """Both additions, and the credits of the text; beside it those of the script, and the text."""
+    """Both additions, and the credits of the text; beside it those of the script."""
     spec = parse_spec(fig09.specs("paper")["incast-expresspass"])
     assert [parameters(spec, table) for table in spec.schemes] == [[0.5, 0.0625, 16, 1, 1], [0.5, 0.0625, 8, 1, 1]]
-    text = parse_spec(fig10.specs("paper")["plain-expresspass-text"])
-    assert [parameters(text, table) for table in text.schemes] == [[0.5, 0.0625, 16, 0, 0]]
 
 
 @pytest.mark.parametrize("module, label", ((fig09, "incast-expresspass"), (fig12, "load60-expresspass"), (fig21, "expresspass")))
