@@ -17,7 +17,9 @@ from mistakes import MISTAKES
 from penstock_net.cli.vswitch_simulate import simulate as command
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch.attach.devices import Plan
+from penstock_net.vswitch.daemon.condition import GONE
 from penstock_net.vswitch.daemon.events import Events
+from penstock_net.vswitch.daemon.keeper import Keeper
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import many, run, trace
 from penstock_net.vswitch.simulation.run import Found, Step, shorten, simulate
@@ -227,8 +229,10 @@ def test_an_interface_that_was_moved_back_is_asked_about_by_a_socket_again():
 
 
 def test_an_interface_that_was_moved_back_is_set_up_when_that_is_possible(monkeypatch):
-    """It was tried once: the port was up then, and nothing passed."""
-    set_up, tried = Plan.set_up, []
+    """It was tried once: the port was up then, and nothing passed.  Until then `show` said that it was still elsewhere."""
+    set_up, tried, said = Plan.set_up, [], []
+    say = Keeper._say
+    monkeypatch.setattr(Keeper, "_say", lambda self, kept, *what: (said.append(what), say(self, kept, *what)))
 
     def refused(plan, *more):
         tried.append(plan)
@@ -246,6 +250,8 @@ def test_an_interface_that_was_moved_back_is_set_up_when_that_is_possible(monkey
     found = simulate(1, steps=steps, settings={**SETTINGS, "netns": {"t": "left"}})
     assert not found.failure, found
     assert len(tried) > 1
+    gone = [why for state, why in said if state == GONE]
+    assert "was moved to another" in gone[0] and gone[-1].endswith("was moved back and cannot be set up yet: [Errno 105] no room")
 
 
 def test_an_operator_asks_just_before_another_process_has_the_number():

@@ -398,10 +398,14 @@ class Keeper:
 
     def _take_back(self, kept: Kept) -> None:
         """Go on with an interface that was moved back: the kernel has removed all that it had."""
-        kept.device.leave_interface()
-        find_interface(kept.device)  # it may have another number
-        kept.device.count_losses_from(kept.device.dropped_before)
-        self._set_up(kept)
+        try:
+            kept.device.leave_interface()
+            find_interface(kept.device)  # it may have another number
+            kept.device.count_losses_from(kept.device.dropped_before)
+            self._set_up(kept)
+        except (OSError, PenstockError) as error:
+            self._say(kept, GONE, f"{kept.there} was moved back and cannot be set up yet: {error}")
+            raise
         kept.moved = False  # not before: what cannot be set up now is tried again
         self._settle(kept)
         self._begin_edge(kept)

@@ -39,6 +39,7 @@ class Record:
         self.ignored: Counter[str] = Counter()  # frames that came where no program was that takes them
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
+        self.awake_ns = 0  # when what stood still has gone on
         self.events = hashlib.blake2b(digest_size=16)
         self.see: Callable[[str], None] = _nobody  # is told of each event, and
         self.see_frame: Callable[[int, bytes, bool], None] = _nobody  # of each frame: at which port, and whether it goes in
@@ -209,6 +210,17 @@ class Record:
     def is_fine(self, at: int, since: int) -> bool:
         """Whether nothing has been wrong with a port since then."""
         return not self.disturbed.get(at) and self.disturbed_until.get(at, -1) < since
+
+    def stood(self, ns: int) -> None:
+        """Everything has stood still for a time, which counts for nothing."""
+        for found in (self.under_way, self.in_class):
+            for frame in found:
+                found[frame] += ns
+        for waiting in self.questions.values():
+            waiting[:] = [(since + ns, to) for since, to in waiting]
+        for at in self.disturbed_until:
+            self.disturbed_until[at] += ns
+        self.awake_ns = self.now()
 
     # ---- Laws ----
 

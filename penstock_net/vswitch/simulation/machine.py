@@ -23,7 +23,7 @@ from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
 from penstock_net.vswitch.simulation import frames, lies, shown, six, upgrades
 from penstock_net.vswitch.simulation.frames import Frame, flow_of
-from penstock_net.vswitch.simulation.laws import MS, Broken, Record
+from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, first_of_six, in_prefix
 from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
@@ -427,8 +427,8 @@ class Machine:
 
     def _is_answer(self, data: bytes, at: int, mac: bytes) -> bool:
         """Whether a frame is the answer of the switch to a program that asks for an address."""
-        found = six.answer(data) if data[:6] == mac else None
-        if found is None:
+        found = six.answer(data)
+        if found is None or (data[:6] != mac and self.record.is_fine(at, self.world.now - BOUND_NS)):
             return False
         who, target, said = found
         self.record.answered(data, at, who, target, said == _standing_for(target))

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from penstock_net.vswitch.simulation import standing
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -40,7 +41,7 @@ def make(machine: Machine, place: str, half_ns: int = 0) -> None:
             for at in _ports(machine, place):
                 machine.record.calm(at, WHY)
 
-    machine.world.at(machine.world.now + SETTLE_NS, calm)
+    standing.later(machine, SETTLE_NS, calm)
 
 
 def move(machine: Machine, name: str) -> None:
@@ -56,7 +57,7 @@ def move_back(machine: Machine, name: str) -> None:
     if home in machine.places.strangers.values():  # nobody moves it to another process, because that has the number
         return
     if home and link and link.space.move(link, home):
-        machine.world.at(machine.world.now + SETTLE_NS, lambda: machine.record.calm(machine.layout.number(name), MOVED))
+        standing.later(machine, SETTLE_NS, lambda: machine.record.calm(machine.layout.number(name), MOVED))
 
 
 def loaded_again(machine: Machine) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, forgery, restarts
+from penstock_net.vswitch.simulation import edges, forgery, restarts, standing
 from penstock_net.vswitch.simulation.forgery import Forger
 from penstock_net.vswitch.simulation.frames import Flow
 from penstock_net.vswitch.simulation.laws import MS, Broken
@@ -143,7 +143,7 @@ class Pair:
         for machine in self.machines.values():
             if not machine.is_down:
                 edges.check(machine)
-                if counters:
+                if counters and not standing.is_standing(machine):
                     machine.check_counters()
 
     def pass_time(self, ns: int, counters: bool = True) -> None:
@@ -220,7 +220,7 @@ class Pair:
         count = self.troubles
 
         def then() -> None:
-            if self.troubles == count and not self.is_searched:
+            if self.troubles == count and not self.is_searched and not any(map(standing.is_standing, self.machines.values())):
                 self.record.calm(WIRE, "the network")
                 self.record.calm(WIRE, "no session")
 

@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import edges, forgery, lies, restarts, run, six, upgrades
+from penstock_net.vswitch.simulation import edges, forgery, lies, restarts, run, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -109,6 +109,25 @@ def come_back(pair: Pair, side: str) -> None:
     pair.calm()
 
 
+def stand_still(pair: Pair, side: str, ns: int) -> None:
+    """As standing.stand_still; its session may end meanwhile."""
+    machine = pair.machines[side]
+    if machine.is_down or machine.is_upgrading or standing.is_standing(machine):
+        return
+    pair.disturb()
+    standing.stand_still(machine, "", ns)
+    pair.world.at(pair.world.now + ns, pair.calm)
+
+
+def clock_jumps(pair: Pair, side: str, ns: int) -> None:
+    """As standing.clock_jumps, of both machines and the network."""
+    if any(machine.is_upgrading for machine in pair.machines.values()):
+        return
+    pair.disturb()
+    standing.clock_jumps(pair.machines["near"], "", ns)
+    pair.calm()
+
+
 DO: dict[str, Callable[..., None]] = {
     "lossy": lossy,
     "cut": cut,
@@ -121,6 +140,8 @@ DO: dict[str, Callable[..., None]] = {
     "upgrade": upgrade,
     "crash": crash,
     "come back": come_back,
+    "stand still": stand_still,
+    "clock jumps": clock_jumps,
 }
 
 
@@ -252,6 +273,7 @@ def simulate_pair(
     until, plan = parse_time(duration, "duration") // 1000, list(steps or ())
     if steps is None:
         more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
+        more += standing.draw_steps(seed, until, SIDES, standing.LONG_NS // 4)
         if chosen.get("six"):
             more += six.draw_steps(seed, until, ALL, known.SIZES)
         plan = sorted(

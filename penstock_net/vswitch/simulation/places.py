@@ -6,6 +6,7 @@ A place whose name begins with PROCESS is the namespace of a process, and the sp
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock_net.vswitch.simulation import standing
 from penstock_net.vswitch.simulation.frames import PORT, SIX
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.world.simulated.links import Link, Space
@@ -120,8 +121,8 @@ class Places:
         processes = self.machine.world.tasks.processes.values()
         owned = [spaces.first, self.machine.home, *spaces.names.values(), *(each.space for each in processes if not each.ended_)]
         for space in [each for each in spaces.living if each not in owned]:
-            since = self.lost_at.setdefault(space, now)
-            if now - since > KEPT_NS[self.slow]:
+            since = max(self.lost_at.setdefault(space, now), self.machine.record.awake_ns)
+            if now - since > KEPT_NS[self.slow] and not standing.is_standing(self.machine):
                 raise Broken(f"a namespace that was deleted lives on, {(now - since) // MS} ms later")
         self.lost_at = {space: at for space, at in self.lost_at.items() if space in spaces.living}
         for place, space in self.strangers.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock_net.vswitch.daemon import kept_ports
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import upgrades
+from penstock_net.vswitch.simulation import standing, upgrades
 from penstock_net.vswitch.simulation.laws import Broken
 from penstock_net.vswitch.simulation.layout import Layout
 from penstock_net.vswitch.simulation.step import Step
@@ -79,7 +79,7 @@ def come_back(machine: "Machine") -> None:
             for name in machine.layout.ports:
                 machine.record.calm(machine.layout.number(name), CRASHED)
 
-    machine.world.at(machine.world.now + SETTLE_NS, calm)
+    standing.later(machine, SETTLE_NS, calm)
 
 
 def lost_with(machines: "Sequence[Machine]", uncounted: int) -> int:

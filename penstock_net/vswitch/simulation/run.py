@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, lies, moments, namespaces, restarts, shown, six, upgrades
+from penstock_net.vswitch.simulation import edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -97,6 +97,7 @@ def simulate(
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
         more += [*lies.draw_steps(seed, until, layout.base), *moments.draw_steps(seed, until, layout)]
+        more += standing.draw_steps(seed, until)
         if six.has_six(layout):
             more += six.draw_steps(seed, until, layout.base, known.SIZES)
         plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)
@@ -186,7 +187,8 @@ def _check(machine: Machine, counters: bool = True) -> None:
     machine.places.check()
     edges.check(machine)
     if counters:
-        machine.check_counters()
+        if not standing.is_standing(machine):
+            machine.check_counters()
         if machine.look_ns:
             machine.look_at_pauses()
 
@@ -219,6 +221,7 @@ def _emptied(machine: Machine) -> None:
 
 def made_good(machine: Machine) -> None:
     """Nothing is wrong any more: all ports of the specification are up, and all applications read."""
+    machine.wait(standing.LONG_NS, lambda: not standing.is_standing(machine), "the switch stands still")
     machine.answered()
     namespaces.mend(machine)
     _until(machine, machine.places.settle_ns)

@@ -17,7 +17,8 @@ def check(machine: "Machine", switch: Any) -> None:
     """To be called between two turns.  Broken: `show` says what cannot be."""
     if machine.layout.runs_scheme:
         return
-    check_pauses(switch, machine.world.now)
+    if machine.world.now - machine.record.awake_ns > LATE_NS:
+        check_pauses(switch, machine.world.now)
     if machine.looks % LOOKS == 0:
         check_flows(switch)
     machine.looks += 1

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, frames, lies, namespaces, restarts, six, upgrades
+from penstock_net.vswitch.simulation import edges, frames, lies, namespaces, restarts, six, standing, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -92,7 +92,7 @@ def up(machine: Machine, name: str) -> None:
             if link.up:  # still, or again
                 machine.record.calm(machine.layout.number(name), "down")
 
-        _later(machine, seen)
+        standing.later(machine, SETTLE_NS, seen)
 
 
 def delete(machine: Machine, name: str) -> None:
@@ -110,7 +110,7 @@ def plug(machine: Machine, name: str) -> None:
             if machine.link(name):  # still, or again
                 machine.record.calm(machine.layout.number(name), "deleted")
 
-        _later(machine, seen)
+        standing.later(machine, SETTLE_NS, seen)
 
 
 def new_mac(machine: Machine, name: str) -> None:
@@ -118,7 +118,7 @@ def new_mac(machine: Machine, name: str) -> None:
         mac = b"\6" + machine.world.random.randbytes(5)
         machine.record.disturb(machine.layout.number(name), f"its address {mac.hex()}")
         link.set_mac(mac)
-        _later(machine, lambda: machine.record.calm(machine.layout.number(name), f"its address {mac.hex()}"))
+        standing.later(machine, SETTLE_NS, lambda: machine.record.calm(machine.layout.number(name), f"its address {mac.hex()}"))
 
 
 def unseen(machine: Machine, name: str, what: str) -> None:
@@ -128,10 +128,6 @@ def unseen(machine: Machine, name: str, what: str) -> None:
         if isinstance(file, Route) and file.groups and machine.world.table.owners[number] == machine.pid:
             file.queue.clear()
             file.overrun()
-
-
-def _later(machine: Machine, do: Callable[[], None]) -> None:
-    machine.world.at(machine.world.now + SETTLE_NS, do)
 
 
 # ---- Operators ----
@@ -257,6 +253,7 @@ DO: dict[str, Callable[..., None]] = {
     **restarts.DO,
     **lies.DO,
     **six.DO,
+    **standing.DO,
 }
 
 

@@ -10,6 +10,7 @@ from penstock_net.vswitch.attach.allowance import LAYOUT
 from penstock_net.vswitch.attach.edge import Edge
 from penstock_net.vswitch.daemon import operations, takeover
 from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.simulation import standing
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS
 from penstock_net.vswitch.simulation.layout import Layout
 from penstock_net.vswitch.simulation.step import Step
@@ -220,7 +221,7 @@ def upgrade(machine: "Machine", name: str, said: str = "", how: str = "") -> Non
 
     def then(answer: Any) -> None:
         machine.is_upgrading = False
-        machine.world.at(machine.world.now + BOUND_NS, calm)
+        standing.later(machine, BOUND_NS, calm)
         if said:
             if not isinstance(answer, str) or not answer.startswith(LOST if said == "serving" else NOT_UPGRADED):
                 machine.record.fail(f"the new process was to fail at {said}, and the answer to `upgrade` is {answer}")

@@ -83,6 +83,7 @@ class Tasks:
         self.all = [self.first]
         self.stopped: list[Task] = []  # tasks of processes that have ended where they were
         self.processes = {FIRST_PID: Process(FIRST_PID, None, 0)}
+        self.standing: dict[int, Callable[[], None]] = {}  # processes that get no processor; what is called when one does
         self.errno = 0  # of the last call of the C library
         self.failure: BaseException | None = None  # of a task, or of all
         self.waits = self.most_waits = 0  # the latter: in BUSY_NS; 0: without limit
@@ -139,6 +140,7 @@ class Tasks:
         """A process has ended: what it had open is closed."""
         if not self.processes[pid].ended_:
             self.processes[pid].end()
+            self._go_on(pid, self.standing.get(pid))
             self.world.table.close_of(pid)
             self.world.spaces.leave(self.processes[pid].space)
 
@@ -179,6 +181,16 @@ class Tasks:
         self.current = before
 
     # ---- Who runs ----
+
+    def stand(self, pid: int, ns: int, again: Callable[[], None]) -> None:
+        """A process gets no processor for a time; `again` is called when it has one, or has ended."""
+        self.standing[pid] = again
+        self.world.at(self.world.now + ns, lambda: self._go_on(pid, again))
+
+    def _go_on(self, pid: int, again: Callable[[], Any] | None) -> None:
+        if again and self.standing.get(pid) is again:
+            del self.standing[pid]
+            again()
 
     def wait(self, until: float, is_over: Callable[[], bool], files: "Sequence[File | Event]" = ()) -> None:
         """Let others run, and time pass, until something is so, or until then.  Stuck: neither will come.
@@ -226,13 +238,15 @@ class Tasks:
 
     def _chosen(self) -> Task:
         """The task that runs next. If there is none, time passes."""
-        world, planned = self.world, self.world.planned
+        world, planned, standing = self.world, self.world.planned, self.standing
         while True:
             while planned and planned[0][0] <= world.now:
                 world.happen()
             now, due = world.now, math.inf
             ready: list[Task] = []
             for task in self.all:
+                if standing and task.pid in standing and not task.killed:
+                    continue
                 until = task.until
                 if until <= now or task.killed:
                     ready.append(task)
