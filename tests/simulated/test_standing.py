@@ -89,3 +89,12 @@ def test_one_that_is_killed_while_it_stands_ends():
     assert task.ended and done == ["again"] and not world.tasks.standing
     world.wait(world.now + 90 * MS)
     assert done == ["again"]
+
+
+@pytest.mark.parametrize("seed", range(32, 36))
+def test_a_port_whose_interface_was_deleted_unseen_is_removed(seed):
+    """The kernel refused a request to it, the port was half removed, its name was taken, and `reload` failed (seeds 1766, 34)."""
+    steps = [*STARTED, Step(5 * MS, "stand still", "", (20 * MS,)), Step(6 * MS, "remove", "t"), Step(7 * MS, "delete", "t")]
+    steps += [Step(40 * MS, "add", "t"), Step(50 * MS, "reload", "", (False,))]
+    found = simulate(seed, steps=steps, settings={**SETTINGS, "edge": True})
+    assert not found.failure, found

@@ -16,6 +16,7 @@ import pytest
 from test_lab import FORBIDDEN
 
 from penstock_net.vswitch import world
+from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.linux import interfaces, netlink
 from penstock_net.vswitch.linux.monitor import DELETE_LINK, Monitor
@@ -328,6 +329,8 @@ def test_an_interface_that_is_deleted(kernel):
         assert end.write(FRAME) == 64
         delete("t0")
         assert [end.read(100), end.write(FRAME)] == ["EBADFD", "EBADFD"]
+        assert says(world.fcntl.ioctl, end.port.fd, devices.SET_TAP_PERSISTENT, 0) == "EBADFD"
+        devices.make_temporary(end.port.fd)  # nothing to do: an error was the end of `port del`
         assert waited.poll(0) == [(end.port.fd, select.EPOLLERR)]
         assert [says(sock.recv, 100) for _ in range(3)] == ["ENETDOWN", FRAME, "EAGAIN"]
         assert says(sock.send, FRAME) == "ENXIO"

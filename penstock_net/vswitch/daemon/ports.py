@@ -92,10 +92,13 @@ def remove(daemon: "Daemon", names: Any, missing_ok: bool = False) -> dict[str, 
         if name not in daemon.ports and not missing_ok:
             raise SpecError(f"port {name!r}: the switch has no such port", remedy=nearest(name, daemon.ports))
     gone = [name for name in dict.fromkeys(names) if name in daemon.ports]
-    _, lost = apply(daemon, {}, {name: port for name, port in daemon.ports.items() if name not in gone}, hang_up=True)
-    for name in gone:
-        daemon.base.ports.pop(name, None)
-        daemon.added.discard(name)
+    try:
+        _, lost = apply(daemon, {}, {name: port for name, port in daemon.ports.items() if name not in gone}, hang_up=True)
+    finally:
+        for name in gone:
+            if name not in daemon.ports:
+                daemon.base.ports.pop(name, None)
+                daemon.added.discard(name)
     return {name: {"lost": lost[name]} for name in gone}
 
 
