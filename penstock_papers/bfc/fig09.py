@@ -213,7 +213,7 @@ def plot(data: pl.DataFrame) -> Any:
         f"{BUFFER_MB} MB", (BUFFER_MB, 0.9915), fontsize=7.5, color="0.35", xytext=(3, 0), textcoords="offset points"
     )
     fabric.draw_pauses(grid[1, 2], data, "incast")
-    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "95th percentile", "99th percentile"))
+    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "p95", "p99"))
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "PFC pauses", *lower)
     lettered(grid.flat, titles)
     legend_above(made, grid[0, 0], columns=4)

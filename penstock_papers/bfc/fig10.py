@@ -153,7 +153,7 @@ def plot(data: pl.DataFrame) -> Any:
     grid[1, 1].set(ylim=(0.99, 1.0001), title="tail")
     fabric.draw_active(grid[1, 2], data, {"plain": ("no incast", DASHES[0]), "incast": ("5 % incast", DASHES[1])})
     grid[1, 2].legend(loc="lower right")
-    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "95th percentile", "99th percentile"))
+    lower = (f"{what}, {fabric.SHORTER[LOAD_BESIDE]}" for what in ("average", "p95", "p99"))
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "active flows, BFC", *lower)
     lettered(grid.flat, titles)
     legend_above(made, grid[0, 0], columns=4)
