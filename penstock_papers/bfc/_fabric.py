@@ -138,6 +138,7 @@ def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataF
 
 def of_flows(flows: pl.LazyFrame, traffic: str, scheme: Scheme, sizes: str) -> pl.DataFrame:
     """The panels of `statistics` for these flows, with bytes, slowdown and finished."""
+    flows = flows.collect().lazy()  # once, and not for each of the statistics
     by_size = _by_size(flows, SIZES[sizes])
     parts = [
         points(traffic, scheme, panel, by_size["bytes"], by_size[panel], by_size["flows"]) for panel in ("avg", "p95", "p99")
