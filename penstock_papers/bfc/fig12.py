@@ -304,6 +304,7 @@ def plot(data: pl.DataFrame) -> Any:
         for axes in row[:2]:
             fabric.log_axis(axes.yaxis, None, (1, 2, 5))
     titles = ("flows > 3 MB", "flows < 3 KB", "outstanding flows")
-    lettered(grid.flat, [*titles, *(f"{title}, {fabric.SHORTER[LOAD_BESIDE]}" for title in titles)])
+    lower = (f"{title}, {fabric.SHORTER[LOAD_BESIDE]}" for title in ("> 3 MB", "< 3 KB", "outstanding"))
+    lettered(grid.flat, [*titles, *lower])
     legend_above(made, grid[0, 0], columns=4)
     return made

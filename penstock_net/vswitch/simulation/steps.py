@@ -165,7 +165,9 @@ def reload(machine: Machine, name: str, with_extra: bool) -> None:
         namespaces.loaded_again(machine)
         edges.loaded_again(machine)
         for tap in machine.layout.taps:
-            if (link := machine.link(tap)) and link.tap:
+            if tap not in machine.ports:  # another request came between
+                machine.record.disturb(machine.layout.number(tap), "not there")
+            elif (link := machine.link(tap)) and link.tap:
                 if link.up:
                     machine.record.calm(machine.layout.number(tap), "down")
                 machine.record.calm(machine.layout.number(tap), "deleted")
