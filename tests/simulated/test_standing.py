@@ -98,3 +98,20 @@ def test_a_port_whose_interface_was_deleted_unseen_is_removed(seed):
     steps += [Step(40 * MS, "add", "t"), Step(50 * MS, "reload", "", (False,))]
     found = simulate(seed, steps=steps, settings={**SETTINGS, "edge": True})
     assert not found.failure, found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_addresses_come_back_though_all_reports_were_lost(seed):
+    """The kernel takes IPv6 addresses away when an interface goes down; so many reports came at once that this one was lost, and
+    the port was said to be changed by somebody (seed 11229).
+    """
+    steps = [
+        Step(0, "start", "c"),
+        Step(8 * MS, "stand still", "", (37 * MS,)),
+        *(Step(9 * MS, "send", "t", ("b", count, 1400)) for count in (60, 40)),
+        Step(29 * MS, "down", "t"),
+        Step(30 * MS, "up", "t"),
+        Step(82 * MS, "send", "c", ("t", 2, 60, True)),
+    ]
+    found = simulate(seed, steps=steps, settings={**SETTINGS, "six": True})
+    assert not found.failure, found

@@ -243,6 +243,8 @@ class Keeper:
         """The devices that messages of a namespace are about; what they say of its interface is kept."""
         changes, found = place.monitor.changes(), set[Kept]()
         if changes is None:
+            for kept in place.kept:  # that an interface was down may be among what was lost
+                kept.unsure = kept.state != CHANGED
             return place.kept
         for change in changes:
             if not change.found:
@@ -510,6 +512,10 @@ class Keeper:
         name, addresses = str(kept.plan.interface), kept.addresses if kept.plan.prefix else ()
         remedy = "; `reload` sets it up again"
         why = difference(monitor, link, kept.there, name=name, mtu=kept.plan.mtu, addresses=addresses, remedy=remedy)
+        if why and kept.unsure:
+            self._set_up(kept)
+            why = difference(monitor, link, kept.there, name=name, mtu=kept.plan.mtu, addresses=addresses, remedy=remedy)
+        kept.unsure = False
         return (CHANGED, why) if why else (UP, "")
 
     def _note(self, kept: Kept, link: Link) -> None:

@@ -44,6 +44,7 @@ class Kept:
         self.removed = False  # the interface was deleted, but not its namespace
         self.moved = False  # it is in another namespace
         self.was_down = False  # since it was set up
+        self.unsure = False  # whether it was, since reports were lost
         self.is_silent = False  # its namespace is a process's, and no mount
         self.again = False  # its state could not be read
         self.edge_after = 0.0  # time.monotonic()

@@ -40,6 +40,7 @@ class Record:
         self.disturbed: dict[int, set[str]] = {}  # reasons, by number of the port
         self.disturbed_until: dict[int, int] = {}
         self.awake_ns = 0  # when what stood still has gone on
+        self.longest_ns = 0  # for which everything has stood still: nobody has read for so long
         self.events = hashlib.blake2b(digest_size=16)
         self.see: Callable[[str], None] = _nobody  # is told of each event, and
         self.see_frame: Callable[[int, bytes, bool], None] = _nobody  # of each frame: at which port, and whether it goes in
@@ -220,7 +221,7 @@ class Record:
             waiting[:] = [(since + ns, to) for since, to in waiting]
         for at in self.disturbed_until:
             self.disturbed_until[at] += ns
-        self.awake_ns = self.now()
+        self.awake_ns, self.longest_ns = self.now(), max(self.longest_ns, ns)
 
     # ---- Laws ----
 
@@ -229,7 +230,7 @@ class Record:
         if self.failure:
             raise Broken(self.failure)
         self._check(self.under_way, BOUND_NS)
-        self._check(self.in_class, CLASS_BOUND_NS)
+        self._check(self.in_class, CLASS_BOUND_NS + self.longest_ns // 2)
         self._check_questions()
 
     def _check(self, found: dict[Frame, int], bound_ns: int) -> None:
