@@ -461,11 +461,8 @@ def planned(
 
 def make_temporary(fd: int) -> None:
     """Have a TAP vanish when it is closed, if its interface is there."""
-    try:
+    with contextlib.suppress(OSError):  # it was deleted: EBADFD
         fcntl.ioctl(fd, SET_TAP_PERSISTENT, 0)
-    except OSError as error:
-        if error.errno != errno.EBADFD:  # the interface was deleted
-            raise
 
 
 def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -187,8 +187,8 @@ class Tasks:
         self.standing[pid] = again
         self.world.at(self.world.now + ns, lambda: self._go_on(pid, again))
 
-    def _go_on(self, pid: int, again: Callable[[], Any] | None) -> None:
-        if again and self.standing.get(pid) is again:
+    def _go_on(self, pid: int, again: Callable[[], None] | None) -> None:
+        if again is not None and self.standing.get(pid) is again:
             del self.standing[pid]
             again()
 
