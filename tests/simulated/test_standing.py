@@ -115,3 +115,13 @@ def test_addresses_come_back_though_all_reports_were_lost(seed):
     ]
     found = simulate(seed, steps=steps, settings={**SETTINGS, "six": True})
     assert not found.failure, found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_interface_that_was_moved_and_moved_back_unseen_is_set_up(seed):
+    """It was down, without addresses, and was taken for one that an operator had set down (seed 293)."""
+    steps = [Step(8 * MS, "stand still", "", (37 * MS,)), Step(9 * MS, "move", "u"), Step(10 * MS, "move back", "u")]
+    steps += [*STARTED, Step(82 * MS, "send", "a", ("u", 4, 60)), Step(130 * MS, "send", "u", ("a", 4, 60))]
+    steps.sort(key=lambda step: step.at)
+    found = simulate(seed, steps=steps, settings={**SETTINGS, "netns": {"u": "right"}, "edge": True})
+    assert not found.failure and found.sent == found.came > 50, found

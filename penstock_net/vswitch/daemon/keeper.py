@@ -255,7 +255,7 @@ class Keeper:
                     continue
                 found.add(kept)
                 if change.link and change.deleted:
-                    kept.final = change.link.dropped
+                    kept.final, kept.was_away = change.link.dropped, True
                 elif change.link and not change.link.up:
                     kept.was_down = True
             if change.link:
@@ -319,17 +319,16 @@ class Keeper:
             self._leave(kept)
             return False
         place = devices.place_of(kept.device.port.fd, kept.identity or (0, 0))
-        if place == kept.identity:
-            if kept.moved:
-                self._take_back(kept)
-            return True
         if place is None:
             self._leave(kept)
-        elif not kept.moved:
+            return False
+        if not kept.moved and (kept.was_away or place != kept.identity):
             kept.moved, kept.final = True, None
             kept.device.release(drain=False)
             self.switch.call(lambda: kept.device.driver.suspend(self.switch))
-        return False
+        if place == kept.identity and kept.moved:
+            self._take_back(kept)
+        return place == kept.identity
 
     def _where_it_is(self, kept: Kept) -> str:
         return f"{kept.there} was moved to another namespace; move it back, or `reload` makes another one"
@@ -337,7 +336,7 @@ class Keeper:
     def _leave(self, kept: Kept) -> None:
         """Close an interface that does not exist any longer, or whose namespace shall not be kept by us."""
         device, driver = kept.device, kept.device.driver
-        kept.moved = False
+        kept.moved = kept.was_away = False
         if device.port.closed:
             return
         kept.removed = True
@@ -408,7 +407,7 @@ class Keeper:
         except (OSError, PenstockError) as error:
             self._say(kept, GONE, f"{kept.there} was moved back and cannot be set up yet: {error}")
             raise
-        kept.moved = False  # not before: what cannot be set up now is tried again
+        kept.moved = kept.was_away = False  # not before: what cannot be set up now is tried again
         self._settle(kept)
         self._begin_edge(kept)
         self._resume(kept)

@@ -43,6 +43,7 @@ class Kept:
         self.final: int | None = None  # frames that the interface had dropped when it was deleted
         self.removed = False  # the interface was deleted, but not its namespace
         self.moved = False  # it is in another namespace
+        self.was_away = False  # it was deleted or moved, as was reported; it may have come back before that was seen
         self.was_down = False  # since it was set up
         self.unsure = False  # whether it was, since reports were lost
         self.is_silent = False  # its namespace is a process's, and no mount
