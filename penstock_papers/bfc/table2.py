@@ -6,6 +6,7 @@ of its flow waits at a link, with spraying and with ECMP. The table does not nam
 """
 
 import itertools
+import math
 from typing import Any
 
 import polars as pl
@@ -115,7 +116,7 @@ def numbers(data: pl.DataFrame, scale: str) -> Numbers:
         for scheme, percentile in itertools.product(HOMAS, PERCENTILES):
             found[f"{sizes}-{scheme.label}-{link.lower()}-{percentile}"] = _us(data, sizes, scheme, link, percentile)
         wait = {scheme.legend: _us(data, sizes, scheme, link, 99) for scheme in HOMAS}
-        found[f"{sizes}-{link.lower()}"] = wait["Homa ECMP"] / wait["Homa"]
+        found[f"{sizes}-{link.lower()}"] = wait["Homa ECMP"] / wait["Homa"] if wait["Homa"] else math.inf
         found[f"{sizes}-{link.lower()}-order"] = wait
     return found
 
