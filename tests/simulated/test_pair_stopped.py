@@ -123,3 +123,30 @@ def test_one_who_reads_a_frame_now_and_then_holds_its_sender():
         known.read_again(far, "c")
         pair.pass_time(GOES_ON_NS)
         assert pair.record.came == pair.record.sent
+
+
+# ---- Soon after ----
+
+SOON_NS = 500 * MS  # 0.1 s of a frame in the class, two steps, and what it takes until a receiver's rate is known
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 12, 40])
+@pytest.mark.parametrize("target", ["a", "c"])
+def test_what_waits_in_a_class_comes_soon_however_long_its_receiver_had_stopped(target, seconds):
+    """A frame a second and a half long was in the class after 12 s: the next ones, and those of the next flow, took 2 s."""
+    with Pair(1, {**SETTINGS, "edge": True}) as pair:
+        started(pair)
+        near = pair.machines["near"]
+        known.stop_reading(pair.machine(target), target)
+        for _ in range(8):
+            known.send(near, "t", target, 40, FRAME)
+            pair.pass_time(MS)
+        pair.pass_time(seconds * SECONDS, counters=False)
+        assert classes(pair, "near", "t") == 1
+        known.send(near, "t", target, 40, FRAME)
+        pair.pass_time(SOON_NS // 5)
+        known.read_again(pair.machine(target), target)
+        pair.pass_time(SOON_NS)
+        assert pair.record.came == pair.record.sent == 360
+        pair.pass_time(edges.EMPTY_NS)
+        assert edges.are_empty(near)

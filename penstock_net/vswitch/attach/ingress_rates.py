@@ -26,6 +26,8 @@ NEAR_BYTES = 16_384  # at which the worker will raise it again: until then the f
 LEAST_RATE = 64_000  # bytes per second; a frame of 64 KB keeps its class busy for 1 s
 STOPPED_S = 0.1  # a receiver that has taken nothing for so long has stopped
 FRAME = 1500  # bytes, or more if its frames are longer, of one that passes to it in an eighth of the time since then
+FREE_S = 0.1  # or sooner than that, while its flow holds fewer than PARKED_FRAMES in the switch
+PARKED_FRAMES = 1000  # of 1500 bytes; less of many flows, as with SPARE_FRAMES
 LONGEST_WAIT_S = 60  # for which HTB makes a class wait: such a frame passes in it, at last
 RING_FRAMES = 1000  # not read of the ring, at which all senders wait: it comes in, and a flow may hold some 3500 in the switch
 HEADERS = 90  # bytes of a TCP segment that are not its content, at most
@@ -259,13 +261,15 @@ class FlowRates:
         Then it is what the receiver takes, but at least FIRST_RATE; FIRST_RATE alone would hold the flow to it for ever.
         The rate is at least R_recv/16, so that a frame occupies its class for about as long as the receiver needs for the goal.
         A stopped receiver gets a frame per eighth of the time since it stopped: the sum stays small, and after a rate was raised
-        again the class is free within that time.
+        again the class is free within that time.  While its flow holds few frames in the switch one follows in each FREE_S, so
+        that the class is free as soon after a stop of a minute as after a short one.
         """
         now, taken = time.monotonic(), row["bytes"] - row["waiting_bytes"]
         if taken != held.taken:
             held.taken, held.taken_at = taken, now
         frame = row["bytes"] / row["frames"] if row["frames"] else FRAME
-        spare = SPARE_FRAMES * 2 / (1 + max(1, len(self.held))) * frame
+        part = 2 / (1 + max(1, len(self.held)))
+        spare = SPARE_FRAMES * part * frame
         mean = held.mean_rate(now, taken)
         served = min(row["rate_bytes_per_s"] or max(FIRST_RATE, mean if mean < INFINITE else 0), mean + spare)
         goals = _waiting(row) / self.goal
@@ -273,7 +277,8 @@ class FlowRates:
         stopped = now - held.taken_at
         if goals > 1 and stopped > STOPPED_S:
             longest = max(FRAME, frame)  # of several datagrams
-            rate = max(int(longest / LONGEST_WAIT_S), min(rate, int(8 * longest / stopped)))
+            most_s = FREE_S if _waiting(row) < PARKED_FRAMES * part * min(FRAME, frame) else LONGEST_WAIT_S
+            rate = max(int(longest / most_s), min(rate, int(8 * longest / stopped)))
         return rate
 
     def _limit_rest(self, standing: bool) -> None:
