@@ -9,6 +9,7 @@ from test_simulation import MS, SETTINGS
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.simulation import frames, six
 from penstock_net.vswitch.simulation.frames import Flow, Frame
+from penstock_net.vswitch.simulation.pair import CLOSE, Pair
 from penstock_net.vswitch.simulation.pair_run import ALL, simulate_pair
 from penstock_net.vswitch.simulation.run import Step, simulate
 
@@ -118,3 +119,43 @@ def test_a_mistake_is_found(name):
                 break
     assert found.failure
     assert not simulate(found.seed).failure
+
+
+# ---- An overlay between addresses of IPv6 ----
+
+OF_OVERLAY = {**OF_PAIRS, "overlay_six": True}
+LONG = [Step((5 + i) * MS, "send", "a", ("c", 3, 1400)) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "path"),
+    [
+        ([], 1452),
+        ([Step(20 * MS, "narrow", "near", (1400, True)), *[step._replace(at=25 * MS) for step in LONG]], 1352),
+        ([Step(20 * MS, "narrow", "near", (600, False)), *[step._replace(at=25 * MS) for step in LONG]], 1232),
+        ([Step(20 * MS, "uplink down", "near"), Step(60 * MS, "mend", "near")], 1452),
+    ],
+    ids=["plain", "narrow", "narrowest", "down"],
+)
+def test_frames_cross_an_overlay_of_ipv6(steps, path):
+    """A header of 48 bytes, a path of 1280 at least, and an address that goes with the interface that is taken down."""
+    usual, seen = Pair.check_path, []
+
+    def check_path(pair):
+        seen.extend(pair.overlay(side)["overlay"]["path_bytes"] for side in ("near", "far"))
+        usual(pair)
+
+    with mock.patch.object(Pair, "check_path", check_path):
+        found = simulate_pair(1, steps=[*(Step(0, "start", name) for name in "abcd"), *LONG, *steps], settings=OF_OVERLAY)
+    assert not found.failure, found
+    assert found.came > 9 and sum(found.lost.values()) == found.sent - found.came
+    assert path - CLOSE <= seen[0] <= path and 1452 - CLOSE <= seen[1] <= 1452
+
+
+def test_runs_with_such_an_overlay_are_drawn():
+    seeds = [seed for seed in range(60) if six.is_overlay_drawn(seed)]
+    assert 8 < len(seeds) < 25
+    for seed in seeds[:6]:
+        found = simulate_pair(seed)
+        assert not found.failure, found
+        assert found.settings["overlay_six"]

@@ -51,7 +51,7 @@ class Forger:
         data = self._made(draw, kind, peer)
         if data is None or kind not in self.kinds:
             return
-        source = Address(draw.choice((peer.host, b"\xc0\0\2\7")), 7001) if kind == "stranger" else peer
+        source = Address(draw.choice((peer.host, peer.host[:-1] + b"\7")), 7001) if kind == "stranger" else peer
         sock = self.pair.world.network.bound(self.pair.machines[side].home, here)
         if sock and sock.arrived([data], source)[0]:
             self.taken[side] += 1

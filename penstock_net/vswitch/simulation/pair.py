@@ -1,8 +1,7 @@
 """Two simulated machines, each with its switch, and a network between them; `pair_run.py` runs both under a seed."""
 
-import ipaddress
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock_net.vswitch.simulation import edges, forgery, restarts, standing
@@ -21,6 +20,8 @@ SIDES, LINK, UPLINK = ("near", "far"), "overlay", "eth0"
 # Applications, TAPs, and ports on existing interfaces.
 PORTS = {"near": (("a", "b"), ("t",), ("p",)), "far": (("c", "d"), ("u",), ("q",))}
 HOSTS = {"near": "192.0.2.1", "far": "192.0.2.2"}
+HOSTS_OF_SIX = {"near": "2001:db8::1", "far": "2001:db8::2"}
+OF_NETWORK = ("delay_ns", "secret", "overlay_six")  # what of the settings is not the switches'
 UDP_PORT = 7000
 LOOK_NS = 50 * MS
 RECOVER_NS = 1500 * MS  # after which frames pass again when nothing is wrong with the network any more
@@ -30,8 +31,8 @@ NOT_FRAMES = ("lost_on_the_way", "lost_at_peer", "duplicates", "device_refused",
 DOUBTFUL = ("too_old", "other_session", "device_too_long", "errors_out")  # of them, those that may have been a frame
 
 
-def layouts(secret: str = "") -> dict[str, Layout]:
-    """The ports of both, known to each other by their numbers."""
+def layouts(secret: str = "", hosts: Mapping[str, str] = HOSTS) -> dict[str, Layout]:
+    """The ports of both, known to each other by their numbers; the overlay between these addresses."""
     names = [name for side in SIDES for group in PORTS[side] for name in group]
     tables: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(names):
@@ -44,7 +45,8 @@ def layouts(secret: str = "") -> dict[str, Layout]:
     for side, other in (SIDES, SIDES[::-1]):
         apps, taps, cables = PORTS[side]
         behind = [address for group in PORTS[other] for name in group for address in tables[name]["addresses"]]
-        ends = {"local": f"{HOSTS[side]}:{UDP_PORT}", "peer": f"{HOSTS[other]}:{UDP_PORT}"}
+        written = {each: f"[{hosts[each]}]" if ":" in hosts[each] else hosts[each] for each in SIDES}
+        ends = {"local": f"{written[side]}:{UDP_PORT}", "peer": f"{written[other]}:{UDP_PORT}"}
         link: dict[str, Any] = {
             "name": LINK,
             "kind": "udp",
@@ -67,14 +69,15 @@ class Pair:
     """Both machines. `run` what happens there in `with`."""
 
     def __init__(self, seed: int, settings: dict[str, Any]) -> None:
-        own = {key: value for key, value in settings.items() if key not in ("delay_ns", "secret")}
-        ports = layouts(settings["secret"])
+        own = {key: value for key, value in settings.items() if key not in OF_NETWORK}
+        hosts = HOSTS_OF_SIX if settings.get("overlay_six") else HOSTS
+        ports = layouts(settings["secret"], hosts)
         if settings.get("six"):
             ports = {side: with_six(layout) for side, layout in ports.items()}
         near = Machine(seed, own, ports["near"], name="near")
         self.machines = {"near": near, "far": Machine(seed, own, ports["far"], beside=near, name="far")}
         self.world, self.record = near.world, near.record
-        self.addresses = {side: parsed((HOSTS[side], UDP_PORT)) for side in SIDES}
+        self.addresses = {side: parsed((hosts[side], UDP_PORT)) for side in SIDES}
         self.forger = Forger(self, settings["secret"])
         self.wire = Wire(self, settings["delay_ns"])
         self.record.needs = self._needs
@@ -89,9 +92,14 @@ class Pair:
         self.world.spaces.name(side, space)
         link = space.make(UPLINK)
         self.world.network.join(link)
-        link.add_address(ipaddress.IPv4Address(HOSTS[side]).packed, 24)
         link.set_up(True)
+        self._give_address(side, link)
         return link
+
+    def _give_address(self, side: str, link: Link) -> None:
+        """One of IPv6 goes when its interface is taken down: who manages the network gives it again."""
+        if (host := self.addresses[side].host) not in link.addresses:
+            link.add_address(host, 24 if len(host) == 4 else 64)
 
     def _needs(self, flow: Flow) -> Sequence[int]:
         names = self.record.names
@@ -192,7 +200,7 @@ class Pair:
         for side, other in (SIDES, SIDES[::-1]):
             here, there = self.overlay(side), self.overlay(other)
             if here["overlay"]["sessions"] == there["overlay"]["sessions"] == 1 and not here["overlay"]["too_old"]:
-                lost = self.wire.lost_from(ipaddress.IPv4Address(HOSTS[other]).packed) + there["too_long"]
+                lost = self.wire.lost_from(self.addresses[other].host) + there["too_long"]
                 missed = here["overlay"]["lost_on_the_way"]
                 unsent = there["errors_out"] + there["messages_lost"]
                 if not lost <= missed <= lost + unsent:  # of the latter some have no number: greetings, probes
@@ -201,10 +209,10 @@ class Pair:
     def check_path(self) -> None:
         """Broken: the longest datagram is not what passes, to some bytes."""
         for side, other in (SIDES, SIDES[::-1]):
-            link, hosts = self.uplinks[side], tuple(ipaddress.IPv4Address(HOSTS[each]).packed for each in (side, other))
-            known_mtu = self.world.network.mtu(link.space, link, hosts[1])
-            path = self.world.network.paths.get((hosts[0], hosts[1]))
-            passes = min(known_mtu, path.mtu if path else known_mtu) - HEADERS
+            link, here, there = self.uplinks[side], self.addresses[side].host, self.addresses[other].host
+            known_mtu = self.world.network.mtu(link.space, link, there)
+            path = self.world.network.paths.get((here, there))
+            passes = min(known_mtu, path.mtu if path else known_mtu) - HEADERS[len(here)]
             state = self.overlay(side)["overlay"]
             if not passes - CLOSE <= state["path_bytes"] <= passes:
                 raise Broken(f"{side} sends {state['path_bytes']} bytes at most, and {passes} pass")
@@ -233,8 +241,9 @@ class Pair:
 
     def mend(self) -> None:
         self.wire.calm()
-        for link in self.uplinks.values():
+        for side, link in self.uplinks.items():
             link.set_up(True)
+            self._give_address(side, link)
             self.world.network.go_on(link)
         self.world.network.exhausted.clear()
         self.calm()

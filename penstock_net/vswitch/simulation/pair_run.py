@@ -16,11 +16,11 @@ from penstock_net.vswitch.simulation import edges, forgery, lies, restarts, run,
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
-from penstock_net.vswitch.simulation.pair import HOSTS, LINK, PORTS, RECOVER_NS, SIDES, Pair
+from penstock_net.vswitch.simulation.pair import LINK, PORTS, RECOVER_NS, SIDES, Pair
 from penstock_net.vswitch.simulation.run import PROBES, Found, own_garbage
 from penstock_net.vswitch.simulation.step import Step
 from penstock_net.vswitch.simulation.trace import Trace
-from penstock_net.vswitch.world.simulated.datagrams import Path, parsed
+from penstock_net.vswitch.world.simulated.datagrams import LEAST_MTU, Path
 
 SEARCH_NS = 8000 * MS  # after which the longest datagram is found, also if the path has become wider
 CHANGED, KILLED = 0.2, 0.35  # of the runs have switches that are upgraded or killed; of these changes, so many are the latter
@@ -48,9 +48,9 @@ def cut(pair: Pair, side: str) -> None:
 def narrow(pair: Pair, side: str, mtu: int, tells: bool) -> None:
     """The path from a side becomes narrower, or as wide as the interfaces are (0); who sends more is told, or not."""
     pair.disturb()
-    here, there = (parsed((HOSTS[each], 0)).host for each in (side, SIDES[1 - SIDES.index(side)]))
+    here, there = (pair.addresses[each].host for each in (side, pair.other(side)))
     if mtu:
-        pair.world.network.paths[here, there] = Path(mtu, tells)
+        pair.world.network.paths[here, there] = Path(max(mtu, LEAST_MTU[len(here)]), tells)
     else:
         pair.world.network.paths.pop((here, there), None)
     pair.is_searched = True
@@ -269,6 +269,8 @@ def simulate_pair(
     drawn = draw_settings(draw)
     if six.is_drawn(seed):
         drawn["six"] = True
+    if six.is_overlay_drawn(seed):
+        drawn["overlay_six"] = True
     chosen = drawn if settings is None else settings
     until, plan = parse_time(duration, "duration") // 1000, list(steps or ())
     if steps is None:

@@ -26,6 +26,11 @@ def is_drawn(seed: int) -> bool:
     return random.Random(f"IPv6 of {seed}").random() < DRAWN
 
 
+def is_overlay_drawn(seed: int) -> bool:
+    """Whether two switches have an overlay between addresses of IPv6."""
+    return random.Random(f"overlay of IPv6 of {seed}").random() < DRAWN
+
+
 def with_six(layout: Layout) -> Layout:
     """The same ports with an address of IPv6 each."""
 

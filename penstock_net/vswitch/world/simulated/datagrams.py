@@ -1,4 +1,4 @@
-"""UDP over IPv4 of the simulated kernel: sockets, and the network between the interfaces that are joined to it.
+"""UDP of the simulated kernel, over IPv4 and IPv6: sockets, and the network between the interfaces that are joined to it.
 
 `Network.fates` is what the network does to datagrams: it may lose, double, delay and reorder them. A path may be narrower than
 the interfaces, and tell the sender so, or not.
@@ -12,7 +12,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock_net.vswitch.world.simulated.descriptors import File, refused, said
 from penstock_net.vswitch.world.simulated.links import Link, Space
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from penstock_net.vswitch.world.simulated.kernel import Simulated
 
 ROOM = 212_992  # of a socket's buffers
-HEADERS, LONGEST, MOST_SEGMENTS = 28, 65_507, 128
+HEADERS, LONGEST = {4: 28, 16: 48}, {4: 65_507, 16: 65_527}  # bytes, by those of an address
+LEAST_MTU, MOST_SEGMENTS = {4: 68, 16: 1280}, 128
 SKB = 768  # what a datagram takes of a buffer beside its bytes
 SOL_UDP, UDP_SEGMENT, UDP_GRO = 17, 103, 104
-IP_MTU_DISCOVER, IP_MTU, IP_PMTUDISC_DO = 10, 14, 2
+IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 23, 2
+MTU_OPTION = {socket.AF_INET: (socket.IPPROTO_IP, 14), socket.AF_INET6: (socket.IPPROTO_IPV6, 24)}
+KEEPS_WHOLE = ((socket.IPPROTO_IP, IP_MTU_DISCOVER), (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))
 FIRST_PORT, LAST_PORT = 32_768, 60_999  # of those that the kernel gives
-ANY = bytes(4)
+ANY = {socket.AF_INET: bytes(4), socket.AF_INET6: bytes(16)}
 
 
 class Address(NamedTuple):
@@ -38,27 +41,31 @@ class Address(NamedTuple):
 
 
 def written(address: Address) -> bytes:
-    """A sockaddr_in."""
-    return struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", address.port, address.host)
+    """A sockaddr_in, or a sockaddr_in6."""
+    if len(address.host) == 4:
+        return struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", address.port, address.host)
+    return struct.pack("=H", socket.AF_INET6) + struct.pack("!HI16sI", address.port, 0, address.host, 0)
 
 
 def read(name: bytes) -> Address:
-    port, host = struct.unpack_from("!H4s", name, 2)
+    (family,) = struct.unpack_from("=H", name)
+    port, host = struct.unpack_from("!H4s" if family == socket.AF_INET else "!H4x16s", name, 2)
     return Address(host, port)
 
 
-def parsed(address: tuple[str, int]) -> Address:
+def parsed(address: tuple[Any, ...]) -> Address:
     """As Python's sockets have it."""
-    return Address(ipaddress.IPv4Address(address[0]).packed, address[1])
+    return Address(ipaddress.ip_address(address[0]).packed, address[1])
 
 
 class Datagrams(File):
     """A UDP socket."""
 
-    def __init__(self, network: "Network") -> None:
+    def __init__(self, network: "Network", family: int = socket.AF_INET) -> None:
         super().__init__()
-        self.network = network
-        self.here, self.cookie = Address(ANY, 0), 0
+        self.network, self.any = network, ANY[family]
+        self.mtu_option = MTU_OPTION[family]
+        self.here, self.cookie = Address(self.any, 0), 0
         self.peer: Address | None = None
         self.room = self.send_room = ROOM
         self.held = self.sending = self.dropped = self.error = 0
@@ -74,7 +81,7 @@ class Datagrams(File):
 
     def bind(self, address: Address) -> None:
         """OSError: it is not an address of this machine, or it is taken."""
-        if address.host != ANY and self.network.local(self.space, address.host) is None:
+        if address.host != self.any and self.network.local(self.space, address.host) is None:
             raise refused(errno.EADDRNOTAVAIL)
         port = address.port or self.network.free_port(self.space)
         if self.network.bound(self.space, Address(address.host, port)):
@@ -96,7 +103,7 @@ class Datagrams(File):
     def option(self, level: int, option: int, value: int) -> None:
         if (level, option) == (SOL_UDP, UDP_GRO):
             self.joins = bool(value)
-        elif (level, option) == (socket.IPPROTO_IP, IP_MTU_DISCOVER):
+        elif (level, option) in KEEPS_WHOLE:
             self.whole = value == IP_PMTUDISC_DO
 
     def path_mtu(self) -> int:
@@ -130,7 +137,7 @@ class Datagrams(File):
             segment = struct.unpack_from("=H", control, 16)[0]
         if to is None:
             return -errno.EDESTADDRREQ
-        if len(data) > LONGEST:
+        if len(data) > LONGEST[len(self.any)]:
             return -errno.EMSGSIZE
         if self.error:
             return self._taken_error()
@@ -221,13 +228,13 @@ class Network:
         for link in space:
             if link.up and link.is_wired:
                 for address, prefix in link.addresses.items():
-                    if len(address) == 4 and _same_prefix(address, host, prefix):
+                    if len(address) == len(host) and _same_prefix(address, host, prefix):
                         return link
         return None
 
     def source(self, space: Space, link: Link, host: bytes) -> bytes:
         """The address of who sends to another one."""
-        return host if link.name == "lo" else next(each for each in link.addresses if len(each) == 4)
+        return host if link.name == "lo" else next(each for each in link.addresses if len(each) == len(host))
 
     def mtu(self, space: Space, link: Link, host: bytes) -> int:
         return min(link.mtu, self.known.get((space, host), link.mtu))
@@ -236,8 +243,9 @@ class Network:
         """The socket that has an address."""
         for each in self.sockets:
             hosts = {each.here.host, address.host}
-            if each.space is space and each.here.port == address.port and (len(hosts) == 1 or ANY in hosts):
-                return each
+            if each.space is space and each.here.port == address.port and len(each.any) == len(address.host):
+                if len(hosts) == 1 or each.any in hosts:
+                    return each
         return None
 
     def diagnosed(self, space: Space) -> dict[SocketPlace, bytes]:
@@ -270,7 +278,7 @@ class Network:
             return -errno.ENETUNREACH
         if not sock.here.port:
             sock.bind(Address(self.source(sock.space, link, to.host), 0))
-        longest = (min(segment, len(data)) if segment else len(data)) + HEADERS
+        longest = (min(segment, len(data)) if segment else len(data)) + HEADERS[len(to.host)]
         if segment and (longest > self.mtu(sock.space, link, to.host) or len(data) > segment * MOST_SEGMENTS):
             return -errno.EINVAL
         if sock.whole and longest > self.mtu(sock.space, link, to.host):
@@ -280,7 +288,7 @@ class Network:
         if sock.space in self.exhausted:
             return -errno.ENOBUFS
         parts = [data[at : at + segment] for at in range(0, len(data), segment)] if segment else [data]
-        source = Address(sock.here.host if sock.here.host != ANY else self.source(sock.space, link, to.host), sock.here.port)
+        source = Address(sock.here.host if sock.here.host != sock.any else self.source(sock.space, link, to.host), sock.here.port)
         message = Waiting(sock, parts, source, to, len(data) + SKB)
         self._see("sent", source, parts)
         if link not in self.stopped:
@@ -320,7 +328,7 @@ class Network:
                 self._see("lost", source, parts)
             return
         path = self.paths.get((source.host, target.host))
-        if path and message.sock.whole and len(parts[0]) + HEADERS > path.mtu:
+        if path and message.sock.whole and len(parts[0]) + HEADERS[len(target.host)] > path.mtu:
             self._see("lost", source, parts)
             if path.tells:
                 self._tell_mtu(message, path.mtu)
@@ -341,8 +349,9 @@ class Network:
                 self.world.at(self.world.now + delay, lambda here=together: self._reach(here, source, target))  # type: ignore[misc]
 
     def _tell_mtu(self, message: Waiting, mtu: int) -> None:
-        """The sender's kernel is told that the path is narrower."""
+        """The sender's kernel is told that the path is narrower; it believes no less than a path has by its standard."""
         key = (message.sock.space, message.target.host)
+        mtu = max(mtu, LEAST_MTU[len(message.target.host)])
         self.known[key] = min(mtu, self.known.get(key, mtu))
         for each in self.sockets:
             if each.space is key[0] and each.peer == message.target:
@@ -371,4 +380,5 @@ class Network:
 
 
 def _same_prefix(first: bytes, second: bytes, bits: int) -> bool:
-    return int.from_bytes(first, "big") >> (32 - bits) == int.from_bytes(second, "big") >> (32 - bits)
+    rest = 8 * len(first) - bits
+    return int.from_bytes(first, "big") >> rest == int.from_bytes(second, "big") >> rest

@@ -14,6 +14,7 @@ QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
 VLAN, EVERY, INET = 0x8100, 0x0003, 2
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 8, 15, 20
 STATUS_VLAN_VALID, STATUS_TPID_VALID = 0x10, 0x40
+LOOPBACK = ((bytes([127, 0, 0, 1]), 8), (bytes(15) + b"\1", 128))
 
 
 class Ring:
@@ -109,8 +110,9 @@ class Link:
             self.change()
             if up and self.tap:
                 self.tap.happened(select.EPOLLOUT)
-            if up and self.name == "lo" and not self.addresses:
-                self.add_address(bytes([127, 0, 0, 1]), 8)
+            for address, prefix in LOOPBACK if up and self.name == "lo" else ():
+                if address not in self.addresses:
+                    self.add_address(address, prefix)
             if not up:
                 self.neighbours.clear()
                 self.routes.clear()

@@ -364,15 +364,15 @@ SocketPlace = tuple[bytes, int, bytes | None, int]  # address and port of a sock
 
 
 def about_socket(place: SocketPlace, cookie: int, memory: Sequence[int]) -> bytes:
-    """A message about a UDP socket over IPv4; `memory`: what it holds and may, of what came and what it sends, and its losses."""
+    """A message about a UDP socket; `memory`: what it holds and may, of what came and what it sends, and its losses."""
     host, port, peer, peer_port = place
-    ids = struct.pack("!HH4s12x4s12x", port, peer_port, host, peer or bytes(4)) + struct.pack("=IQ", 0, cookie)
-    found = struct.pack("=BBBB", INET, 7 if peer is None else 1, 0, 0) + ids + bytes(20)
+    ids = struct.pack("!HH16s16s", port, peer_port, host, peer or b"") + struct.pack("=IQ", 0, cookie)
+    found = struct.pack("=BBBB", INET if len(host) == 4 else INET6, 7 if peer is None else 1, 0, 0) + ids + bytes(20)
     return found + _attribute(MEMORY, struct.pack("=9I", *memory[:4], 0, 0, 0, 0, memory[4]))
 
 
 class Diagnosis(File):
-    """A netlink socket of the family SOCK_DIAG, for UDP: sockets over IPv4, and those of programs that only send.
+    """A netlink socket of the family SOCK_DIAG, for UDP: sockets, and those of programs that only send.
 
     `sockets` gives the messages about the sockets of a namespace, by their places.
     """
@@ -396,19 +396,21 @@ class Diagnosis(File):
         _, _, flags, serial, _ = MESSAGE.unpack_from(data)
         sockets = self.sockets(self.space)
         if flags & DUMP == DUMP:
-            for content in sockets.values() if data[16] == INET else ():
-                self._put(message(SOCKET_BY_FAMILY, content, serial, MANY))
+            for content in sockets.values():
+                if content[0] == data[16]:
+                    self._put(message(SOCKET_BY_FAMILY, content, serial, MANY))
             self._put(message(DONE, bytes(4), serial, MANY))
             return len(data)
         peer, port = struct.unpack_from("!HH", data, 24)
-        source, target, cookie = data[28:32], data[44:48], data[64:72]
+        size = 4 if data[16] == INET else 16
+        source, target, cookie = data[28 : 28 + size], data[44 : 44 + size], data[64:72]
         for place in (
             (target, port, source, peer),
             (target, port, None, 0),
-            (bytes(4), port, source, peer),
-            (bytes(4), port, None, 0),
+            (bytes(size), port, source, peer),
+            (bytes(size), port, None, 0),
         ):
-            if data[16] == INET and place in sockets:
+            if place in sockets:
                 if cookie in (bytes([255] * 8), sockets[place][44:52]):
                     self._put(message(SOCKET_BY_FAMILY, sockets[place], serial))
                 else:

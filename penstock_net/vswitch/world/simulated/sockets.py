@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import PenstockError
-from penstock_net.vswitch.world.simulated.datagrams import IP_MTU, Datagrams, parsed
+from penstock_net.vswitch.world.simulated.datagrams import ANY, Datagrams, parsed
 from penstock_net.vswitch.world.simulated.descriptors import File, refused
 from penstock_net.vswitch.world.simulated.links import SOL_PACKET, Packets
 from penstock_net.vswitch.world.simulated.netlink import LEAST_ROOM, Diagnosis, Route
@@ -53,8 +53,8 @@ class Socket:
             self.file = Diagnosis(world.here, world.network.diagnosed)
         elif family == socket.AF_UNIX and kind & 0xF == socket.SOCK_STREAM:
             self.file = Stream(world.tasks.current.pid)
-        elif family == socket.AF_INET and kind & 0xF == socket.SOCK_DGRAM:
-            self.file = Datagrams(world.network)
+        elif family in ANY and kind & 0xF == socket.SOCK_DGRAM:
+            self.file = Datagrams(world.network, family)
         else:
             raise NotSimulated(f"a socket of family {family}, kind {kind & 0xF}, protocol {proto}")
         self.file.keeps = world.spaces.keep(world.here)
@@ -143,7 +143,7 @@ class Socket:
                 return struct.pack("9I", self.file.held, self.file.room, *[0] * 6, self.file.dropped)
             if option == socket.SO_RCVBUF:
                 return self.file.room
-        if (level, option) == (socket.IPPROTO_IP, IP_MTU) and isinstance(self.file, Datagrams):
+        if isinstance(self.file, Datagrams) and (level, option) == self.file.mtu_option:
             return self.file.path_mtu()
         if (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED) and isinstance(self.file, Stream):
             return struct.pack("3i", self.file.other_pid, 0, 0)
