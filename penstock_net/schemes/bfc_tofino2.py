@@ -4,7 +4,8 @@
   has a quarter of the flow table and knows nothing of the others.
 * Ingress pipelines know the queues as they were at the last update, every `update`: which ones were empty, for the assignment of
   queues; how long they were and N_active, for the threshold. A flow gets the next queue that was empty, from a point on that
-  rotates, one per port and pipeline, or a random one (assignment `dynamic`; `stochastic` and `single` are those of section 6.1).
+  rotates, one per port and pipeline, or a random one (assignment `dynamic`; `stochastic` and `single` are those of section 6.1;
+  `reserved` is that of dqa.py with `if_full` = `unpaused`, for sampling in ns-3, appendix A.8: no hardware is known to have it).
 * A packet's dequeue operations are executed when its header has been recirculated to the ingress pipeline that it came from,
   over a link of `bandwidth` relative to the pipeline's ports, with a `latency`, and then in a cycle of the pipeline in which no
   packet arrives. A pipeline has a cycle for every `cycle` bytes at the rates of its ports.
@@ -15,7 +16,7 @@
 The paper gives 12 % for the links, and that all headers can be recirculated if packets have more than 500 B on average: hence
 headers of 60 B and a cycle every 250 B, a packet and its header. It gives no period and no latency; ours are 1 us, and the 500 ns
 that a pipeline takes (footnote 4). The preset `ideal` has none of these limits: it is `bfc` with `assignment = "rotating"`
-(dqa.py), unless flows share entries of the table.
+(dqa.py), and with `assignment = "reserved"` that with `if_full`, unless flows share entries of the table.
 
 State of a switch (section 3.3): `table` entries of 5 B for each queue, a queue's number, a count and a time, 400 KB for 24 ports
 with 32 queues (section 6.2.1), and 2 B for each queue upstream.
@@ -43,7 +44,7 @@ structs = {
     },
 }
 packet_state = {"entry": "int32", "counter_incr": "int16", "upstream_q": "int16"}
-queue_state = {"updated": "int64", "depth": "int64"}
+queue_state = {"updated": "int64", "depth": "int64", "kept_until": "time"}
 port_state = {
     "flow_table": "entry[queues * table]",
     "start": "int16[4]",
@@ -67,7 +68,7 @@ parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 3.1: 32 or 128)"),
     "table": ("int32 4..10000", 100, "flow-table entries per queue, a quarter of them in each pipeline (section 4)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
-    "assignment": ("choice dynamic stochastic single", "dynamic", "which queue a flow gets (sections 4 and 6.1)"),
+    "assignment": ("choice dynamic stochastic single reserved", "dynamic", "which queue a flow gets (sections 4 and 6.1)"),
     "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
     "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
     "resume_at": (
@@ -94,6 +95,7 @@ fabric = {"queues": "queues", "nic_queues": "nic_queues", "pauses_queues": 1}
 
 STOCHASTIC = 1
 SINGLE = 2
+RESERVED = 3
 PIPELINES = 4
 PERIODS = 64  # refreshes sent after the last queue of a port was resumed
 MIX = 1000003  # a prime, for the sample
@@ -190,7 +192,35 @@ def dynamic_queue(tofino2, node, port, pkt):
     return draw(node, RANDOM_QUEUE) % tofino2.queues
 
 
+def reserved_queue(tofino2, node, port):
+    """The first queue that was empty, is not paused and has no sticky flow; else the first with one; else a random unpaused one."""
+    sticky = -1
+    unpaused = 0
+    for q in range(tofino2.queues):
+        queue = queue_at(port, q)
+        if not queue.paused:
+            unpaused += 1
+            if known_depth(tofino2, node, queue) == 0:
+                if node.now > my_queue(tofino2, queue).kept_until:
+                    return q
+                if sticky < 0:
+                    sticky = q
+    if sticky >= 0:
+        return sticky
+    if unpaused == 0:
+        return draw(node, RANDOM_QUEUE) % tofino2.queues
+    left = draw(node, RANDOM_QUEUE) % unpaused
+    for q in range(tofino2.queues):
+        if not queue_at(port, q).paused:
+            if left == 0:
+                return q
+            left -= 1
+    return 0
+
+
 def assigned_queue(tofino2, node, port, pkt):
+    if tofino2.assignment == RESERVED:
+        return reserved_queue(tofino2, node, port)
     if tofino2.assignment == SINGLE:
         return 0
     if tofino2.assignment == STOCHASTIC:
@@ -253,6 +283,8 @@ def on_enqueue(tofino2, node, port, queue, pkt):
 
 def on_dequeue(tofino2, node, port, queue, pkt):
     keep(tofino2, node, port, queue, queue.bytes + pkt.size, port.active + (1 if queue.length == 0 else 0))
+    if queue.length == 0:
+        my_queue(tofino2, queue).kept_until = node.now + my_node(tofino2, node).sticky
     mine = my_packet(tofino2, pkt)
     if mine.entry < 0:
         return

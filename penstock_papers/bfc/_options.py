@@ -1,7 +1,7 @@
 """BFC with the options of appendix A (NSDI 2022) on the set-up of `_fabric`, and what figures 20, 24 and 25 share.
 
 The options change the variant of BFC that `_variants` names for the ns-3 part of the paper. BFC + sampling is the hardware model
-without its other limits, whose queues rotate whatever that variant has.
+without its other limits, with the queues of that variant.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,8 @@ _NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
     "dqa": NS3_QUEUES,
 }
 BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
-BFC_SAMPLING = Scheme("BFC + sampling", {"name": "bfc_tofino2:ideal", "recirculated": 0.5}, nth=2, like="bfc", run="bfc_sampling")
+_SAMPLING = {"name": "bfc_tofino2:ideal", "recirculated": 0.5, "assignment": "reserved"}  # as NS3_QUEUES: it knows no other
+BFC_SAMPLING = Scheme("BFC + sampling", _SAMPLING, nth=2, like="bfc", run="bfc_sampling")
 BFC_LABEL = Scheme("BFC + IncastLabel", {**NS3, "incast_label": True}, nth=1, run="bfc_label")
 
 

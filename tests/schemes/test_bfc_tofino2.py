@@ -123,15 +123,19 @@ def test_every_decision_is_that_of_the_transcription(hardware, traffic):
     assert (seen["late"] > 100) == (hardware != "the present")
 
 
+READINGS = {"rotating": ({"assignment": "rotating"}, {}), "reserved": ({"if_full": "unpaused"}, {"assignment": "reserved"})}
+
+
+@pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize(
     "parameters", [{}, {"queues": 4}, {"queues": 8, "th_bytes": "9KB"}, {"queues": 8, "nic_queues": 2}], ids=str
 )
-def test_ideal_hardware_is_bfc(parameters):
+def test_ideal_hardware_is_bfc(parameters, reading):
     """With a table in which no flows share an entry."""
     topo, measure = network(), Measure(sample="2us", pauses=True, port_series=True)
     runs = [
         simulate(topo, crowd(topo), parse(name, {**parameters, "table": table, **more}), measure=measure)
-        for name, table, more in (("bfc", 2000, {"assignment": "rotating"}), (IDEAL, 8000, {}))
+        for name, table, more in zip(("bfc", IDEAL), (2000, 8000), READINGS[reading])
     ]
     assert runs[0].pauses.height > 100
     for table in ("flows", "ports", "pauses"):
