@@ -42,6 +42,7 @@ def test_specs_are_those_of_the_paper():
     assert tables["bfc_nic"]["name"] == "bfc+window_cap" and tables["bfc_sampling"] == {
         "name": "bfc_tofino2:ideal",
         "recirculated": 0.5,
+        "assignment": "reserved",
         "label": "bfc_sampling",
     }
 
