@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import edges, forgery, lies, restarts, run, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, edges, forgery, lies, restarts, run, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -276,6 +276,7 @@ def simulate_pair(
     if steps is None:
         more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
         more += standing.draw_steps(seed, until, SIDES, standing.LONG_NS // 4)
+        more += bursts.draw_steps(seed, until, ALL)
         if chosen.get("six"):
             more += six.draw_steps(seed, until, ALL, known.SIZES)
         plan = sorted(

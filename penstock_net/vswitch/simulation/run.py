@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -97,7 +97,7 @@ def simulate(
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
         more += [*lies.draw_steps(seed, until, layout.base), *moments.draw_steps(seed, until, layout)]
-        more += standing.draw_steps(seed, until)
+        more += [*standing.draw_steps(seed, until), *bursts.draw_steps(seed, until, layout.base)]
         if six.has_six(layout):
             more += six.draw_steps(seed, until, layout.base, known.SIZES)
         plan = sorted([*known.draw_steps(draw, until, layout, chosen), *more], key=lambda step: step.at)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import edges, frames, lies, namespaces, restarts, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, edges, frames, lies, namespaces, restarts, six, standing, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -29,6 +29,14 @@ def send(machine: Machine, name: str, target: str, count: int, size: int, by_six
         machine.apps[name].told()
     elif name in (*machine.layout.taps, *machine.layout.cables):
         machine.program_sends(name, target, machine.layout.number(target) + by_six * frames.SIX, count, size)
+
+
+def burst(machine: Machine, name: str, target: str, count: int, size: int) -> None:
+    """So many frames at the same moment."""
+    at = machine.layout.number(name)
+    machine.record.disturb(at, bursts.WHY)
+    send(machine, name, target, count, size)
+    standing.later(machine, bursts.OVER_NS, lambda: machine.record.calm(at, bursts.WHY))
 
 
 # ---- Applications ----
@@ -229,6 +237,7 @@ def show(machine: Machine, name: str, what: str) -> None:
 
 DO: dict[str, Callable[..., None]] = {
     "send": send,
+    "burst": burst,
     "start": start,
     "end": end,
     "kill": kill,
