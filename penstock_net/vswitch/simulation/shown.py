@@ -41,16 +41,14 @@ def check_pauses(switch: Any, now: int) -> None:
 
 
 def check_flows(switch: Any) -> None:
-    """Broken: the flows of a port were paused more often, or for longer, than the port was, with all that it was before."""
-    ports, flows = [*switch.ports(), *switch.detached], switch.flows()
+    """Broken: the flows of a port were paused more often, or for longer, than the port was since it came last."""
+    ports, flows = {row["port"]: row for row in (*switch.detached, *switch.ports())}, switch.flows()
     for key in ("pauses", "paused_ns"):
-        of_ports, of_flows = Counter[str](), Counter[str]()
-        for row in ports:
-            of_ports[row["port"]] += row[key]
+        of_ports, of_flows = {name: row[key] for name, row in ports.items()}, Counter[str]()
         for row in flows:
             of_flows[row["from"] or ""] += row[key]
-        for name in [name for name in switch.numbers if of_flows[name] > of_ports[name]]:
-            raise Broken(f"{key} of port {name} are {of_ports[name]}, and those of its flows {of_flows[name]}")
+        for name in [name for name in switch.numbers if of_flows[name] > of_ports.get(name, 0)]:
+            raise Broken(f"{key} of port {name} are {of_ports.get(name, 0)}, and those of its flows {of_flows[name]}")
     if switch.queues != (room := sum(region.shape["queues"] for region in switch.regions.values())):
         raise Broken(f"the switch counts {switch.queues} queues, and its ports have {room}")
 
