@@ -193,7 +193,8 @@ def dynamic_queue(tofino2, node, port, pkt):
 
 
 def reserved_queue(tofino2, node, port):
-    """The first queue that was empty, is not paused and has no sticky flow; else the first with one; else a random unpaused one."""
+    """The first queue that was empty, is not paused and has no sticky flow; else the first with one; else one at random that can
+    send, if there is one."""
     sticky = -1
     unpaused = 0
     for q in range(tofino2.queues):

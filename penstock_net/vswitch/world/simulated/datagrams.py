@@ -27,10 +27,10 @@ LEAST_MTU, MOST_SEGMENTS = {4: 68, 16: 1280}, 128
 SKB = 768  # what a datagram takes of a buffer beside its bytes
 SOL_UDP, UDP_SEGMENT, UDP_GRO = 17, 103, 104
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 23, 2
-MTU_OPTION = {socket.AF_INET: (socket.IPPROTO_IP, 14), socket.AF_INET6: (socket.IPPROTO_IPV6, 24)}
+MTU_OPTION: dict[int, tuple[int, int]] = {socket.AF_INET: (socket.IPPROTO_IP, 14), socket.AF_INET6: (socket.IPPROTO_IPV6, 24)}
 KEEPS_WHOLE = ((socket.IPPROTO_IP, IP_MTU_DISCOVER), (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))
 FIRST_PORT, LAST_PORT = 32_768, 60_999  # of those that the kernel gives
-ANY = {socket.AF_INET: bytes(4), socket.AF_INET6: bytes(16)}
+ANY: dict[int, bytes] = {socket.AF_INET: bytes(4), socket.AF_INET6: bytes(16)}
 
 
 class Address(NamedTuple):
@@ -242,10 +242,9 @@ class Network:
     def bound(self, space: Space, address: Address) -> Datagrams | None:
         """The socket that has an address."""
         for each in self.sockets:
-            hosts = {each.here.host, address.host}
-            if each.space is space and each.here.port == address.port and len(each.any) == len(address.host):
-                if len(hosts) == 1 or each.any in hosts:
-                    return each
+            hosts, is_there = {each.here.host, address.host}, each.space is space and each.here.port == address.port
+            if is_there and len(each.any) == len(address.host) and (len(hosts) == 1 or each.any in hosts):
+                return each
         return None
 
     def diagnosed(self, space: Space) -> dict[SocketPlace, bytes]:
