@@ -174,7 +174,9 @@ def test_a_frame_that_was_too_long_has_a_number_that_the_other_end_misses(missed
     overlay = {"sessions": 1, "too_old": 0, "lost_on_the_way": missed}
     row = {"overlay": overlay, "too_long": 2, "errors_out": 1, "messages_lost": 2}
     ends = dict.fromkeys(SIDES, SimpleNamespace(crashes=0))
-    pair = SimpleNamespace(machines=ends, overlay=lambda side: row, wire=SimpleNamespace(lost_from=lambda host: 5))
+    here = dict.fromkeys(SIDES, SimpleNamespace(host=b""))
+    wire = SimpleNamespace(lost_from=lambda host: 5)
+    pair = SimpleNamespace(machines=ends, overlay=lambda side: row, wire=wire, addresses=here)
     with contextlib.nullcontext() if holds else pytest.raises(Broken, match="misses"):
         Pair.check_reports(pair)
 
