@@ -348,7 +348,7 @@ class Keeper:
             if kept.monitor and kept.plan.kind == "tap" and not kept.plan.is_persistent:
                 kept.monitor.take_down(kept.index)  # whoever is still there learns that nothing is sent
         driver.swallow()
-        if kept.final is not None:
+        if kept.final is not None and kept.plan.kind == "tap":  # of others it counts what their senders were told
             final, before = kept.final, device.dropped_before
             device.port.losses = lambda: final - before
         device.port.close()

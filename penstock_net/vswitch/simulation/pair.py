@@ -92,12 +92,12 @@ class Pair:
         self.world.spaces.name(side, space)
         link = space.make(UPLINK)
         self.world.network.join(link)
-        link.set_up(True)
-        self._give_address(side, link)
+        self.bring_up(side, link)
         return link
 
-    def _give_address(self, side: str, link: Link) -> None:
-        """One of IPv6 goes when its interface is taken down: who manages the network gives it again."""
+    def bring_up(self, side: str, link: Link) -> None:
+        """An address of IPv6 goes when its interface is taken down: who manages the network gives it again."""
+        link.set_up(True)
         if (host := self.addresses[side].host) not in link.addresses:
             link.add_address(host, 24 if len(host) == 4 else 64)
 
@@ -242,8 +242,7 @@ class Pair:
     def mend(self) -> None:
         self.wire.calm()
         for side, link in self.uplinks.items():
-            link.set_up(True)
-            self._give_address(side, link)
+            self.bring_up(side, link)
             self.world.network.go_on(link)
         self.world.network.exhausted.clear()
         self.calm()

@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from penstock_net.units import parse_time
-from penstock_net.vswitch.simulation import bursts, edges, forgery, lies, restarts, run, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, cables, edges, forgery, lies, restarts, run, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.machine import SETTLE_NS
@@ -100,9 +100,11 @@ def crash(pair: Pair, side: str) -> None:
 def come_back(pair: Pair, side: str) -> None:
     """It is started again, with its interfaces up, without which it does not start; and so are its applications."""
     apps, _, cables = PORTS[side]
-    for name in cables if pair.machines[side].is_down else ():
-        known.plug(pair.machines[side], name)
-        known.up(pair.machines[side], name)
+    if pair.machines[side].is_down:
+        pair.bring_up(side, pair.uplinks[side])
+        for name in cables:
+            known.plug(pair.machines[side], name)
+            known.up(pair.machines[side], name)
     restarts.come_back(pair.machines[side])
     for name in apps:
         known.start(pair.machines[side], name)
@@ -277,6 +279,7 @@ def simulate_pair(
         more = [*lies.draw_steps(seed, until, ALL), *forgery.draw_steps(seed, until, SIDES)]
         more += standing.draw_steps(seed, until, SIDES, standing.LONG_NS // 4)
         more += bursts.draw_steps(seed, until, ALL)
+        more += cables.draw_steps(seed, until, CABLES, ALL)
         if chosen.get("six"):
             more += six.draw_steps(seed, until, ALL, known.SIZES)
         plan = sorted(

@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import bursts, edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, cables, edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -237,6 +237,7 @@ def made_good(machine: Machine) -> None:
         if name not in machine.layout.apps:
             known.plug(machine, name)
             known.up(machine, name)
+            cables.go(machine, name)
         elif name in machine.apps and machine.apps[name].half:
             machine.end_app(name, killed=True)
         known.read_again(machine, name)

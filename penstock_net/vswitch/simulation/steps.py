@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import bursts, edges, frames, lies, namespaces, restarts, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, cables, edges, frames, lies, namespaces, restarts, six, standing, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -265,6 +265,7 @@ DO: dict[str, Callable[..., None]] = {
     **lies.DO,
     **six.DO,
     **standing.DO,
+    **cables.DO,
 }
 
 

@@ -11,6 +11,7 @@ from penstock_net.vswitch.world.simulated.queueing import Queueing
 
 IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP = 1, 2, 0x40, 0x1000, 0x10000
 QUEUE_FRAMES, MTU, ETHERNET, HEADER = 1000, 1500, 14, 10
+DRIVER_FRAMES = 64  # that the driver of an interface with a cable takes before they have left
 VLAN, EVERY, INET = 0x8100, 0x0003, 2
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_QDISC_BYPASS = 263, 8, 15, 20
 STATUS_VLAN_VALID, STATUS_TPID_VALID = 0x10, 0x40
@@ -70,7 +71,8 @@ class Link:
         self.up, self.mtu, self.queue_frames, self.is_persistent = False, MTU, QUEUE_FRAMES, False
         self.tap: Tap | None = None
         self.is_wired = False  # joined to the network between machines, or to a cable
-        self.cable: Callable[[bytes], None] | None = None  # takes what goes out
+        self.cable: Callable[[bytes], None] | None = None  # takes what goes out,
+        self.is_stopped, self.held = False, deque[bytes]()  # unless the other end takes nothing: then it is in the driver's ring
         self.sockets: list[Packets] = []
         self.frames_in = self.bytes_in = self.frames_out = self.bytes_out = self.dropped_in = self.dropped_out = 0
         self.addresses: dict[bytes, int] = {}  # lengths of their prefixes
@@ -114,6 +116,8 @@ class Link:
                 if address not in self.addresses:
                     self.add_address(address, prefix)
             if not up:
+                self.purged += len(self.held)
+                self.held.clear()
                 self.neighbours.clear()
                 self.routes.clear()
                 for address, prefix in [each for each in self.addresses.items() if len(each[0]) == 16]:
@@ -155,16 +159,25 @@ class Link:
 
     def into_ring(self, frame: bytes) -> bool:
         """Into the ring, or out by the cable; else it is dropped and counted."""
-        if self.cable:
-            self.frames_out += 1
-            self.bytes_out += len(frame)
-            self.cable(frame)
+        if self.cable and not (self.is_stopped and len(self.held) == DRIVER_FRAMES):
+            self.held.append(frame)
+            if not self.is_stopped:
+                self.go()
         elif self.tap and self.tap.ring.put(bytes(HEADER) + frame if self.tap.headers else frame):
             self.tap.happened(select.EPOLLIN)
         else:
             self.dropped_out += 1
             return False
         return True
+
+    def go(self) -> None:
+        """The other end of the cable takes frames again."""
+        self.is_stopped = False
+        while self.cable and self.held:
+            frame = self.held.popleft()
+            self.frames_out += 1
+            self.bytes_out += len(frame)
+            self.cable(frame)
 
     def receive(self, frame: bytes) -> None:
         """A frame that comes from the other end."""
