@@ -31,6 +31,7 @@ class Layout:
     settings: dict[str, Any] | None = None  # those of [switch]; None: they are drawn
     stand_ins: list[str] = field(default_factory=list)  # what is simulated otherwise than it was given
     cables: tuple[str, ...] = ()  # ports on existing interfaces, with a program at the other end of the cable
+    guests: tuple[str, ...] = ()  # of the applications, those that are virtual machines
     links: tuple[str, ...] = ()  # ports to other switches
     known: tuple[str, ...] = ()  # ports that are numbered, also those of other switches; none: those of this one
     tables_of_scheme: Mapping[str, Any] = field(default_factory=dict)  # [scheme] and [[link]], if the switch runs one

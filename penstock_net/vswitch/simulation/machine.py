@@ -8,39 +8,34 @@ import functools
 import gc
 import ipaddress
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
-from select import EPOLLIN
 from typing import Any, NamedTuple
 
 from penstock_net.errors import PenstockError
 from penstock_net.vswitch import world
 from penstock_net.vswitch.attach import devices, edge
 from penstock_net.vswitch.attach.open import kinds
-from penstock_net.vswitch.client.client import Port, connect
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.log import log
 from penstock_net.vswitch.daemon.server import Daemon
-from penstock_net.vswitch.simulation import frames, lies, shown, six, upgrades
+from penstock_net.vswitch.simulation import frames, guests, shown, six, upgrades
+from penstock_net.vswitch.simulation.apps import App
 from penstock_net.vswitch.simulation.frames import Frame, flow_of
+from penstock_net.vswitch.simulation.guests import Guest
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken, Record
 from penstock_net.vswitch.simulation.layout import USUAL, Layout, first_address, first_of_six, in_prefix
 from penstock_net.vswitch.simulation.places import Places
 from penstock_net.vswitch.support.balance import balance, unaccounted
 from penstock_net.vswitch.support.settings import DEFAULTS, validate_settings
 from penstock_net.vswitch.world.calls import table
-from penstock_net.vswitch.world.simulated.descriptors import Counter as Eventfd
 from penstock_net.vswitch.world.simulated.kernel import Simulated
 from penstock_net.vswitch.world.simulated.links import Link
 
-SHAPE = {"rings": 64, "queues": 2 * frames.SIX + 1, "bells": 64, "buffers": 128, "buffer_bytes": 2048}
-WINDOW = 12_000  # bytes of a queue that an application has waiting
-OWN_SETTINGS = ("netns", "edge", "six")  # of a run, not of [switch]
+OWN_SETTINGS = ("netns", "edge", "six", "guests")  # of a run, not of [switch]
 SETTLE_NS = 20 * MS  # after which the switch has seen what has changed at an interface
 MOST_WAITS = 30_000  # of all threads in 100 ms of simulated time
-FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS = 50_000, 2 * MS, 2_000 * MS  # of an application
 LEAST_LOOK_NS = 5 * MS
-ONE = (1).to_bytes(8, "little")
 START_NS, END_NS = 2_000 * MS, 30_000 * MS
 LOOKS = 3  # 1 ms apart, at the counters of a switch that runs a scheme
 ANSWER_S = 60.0  # to an upgrade
@@ -77,99 +72,6 @@ class OfProcess:
         return getattr(self.own[pid], name)
 
 
-class App:
-    """An application at a port: it sends what it is told to, and reads as it is told to."""
-
-    def __init__(self, machine: "Machine", name: str, life: int) -> None:
-        self.machine, self.name, self.life = machine, name, life
-        self.wanted: deque[tuple[str, int | lies.Lie, bool]] = deque()  # receivers, lengths or lies, whether by IPv6
-        self.numbers: Counter[int] = Counter()  # of frames, by queue
-        self.most = 32  # frames that it reads at once; 0: it does not read
-        self.pause_ns = 0  # between two readings
-        self.half = False  # it does not ring for what it sends
-        self.over = False
-        self.port: Port | None = None
-        self.orders = Eventfd(0)  # raised when it is told something
-        self.task = machine.world.tasks.process(f"{name}.{life}", self._run)
-
-    def _run(self) -> None:
-        record, at = self.machine.record, self.machine.layout.number(self.name)
-        while self.port is None:
-            try:
-                self.port = connect(self.name, self.machine.socket, **SHAPE)
-            except PenstockError:
-                if self.over:
-                    return
-                world.time.sleep(0.002)
-        if not (self.over or self.half):
-            record.calm(at, "not there")
-        again_ns = FIRST_AGAIN_NS
-        while not self.over:
-            sent = self._send()
-            came = self.port.receive(self.most) if self.most else []
-            for _, data in came:
-                record.arrived(data, at)
-            if self.port.gone:
-                record.disturb(at, "not there")
-                break
-            if self.pause_ns:
-                self._sleep(self.pause_ns)
-            elif not self.wanted and not came:
-                self._sleep(LONGEST_SLEEP_NS)
-            elif not sent and not came:  # its windows are full
-                again_ns = min(2 * again_ns, LAST_AGAIN_NS)
-                self._sleep(again_ns)
-            if sent:
-                again_ns = FIRST_AGAIN_NS
-        self.port.close()
-
-    def told(self) -> None:
-        """Something else is asked of it."""
-        self.orders.write(ONE)
-
-    def _sleep(self, ns: int) -> None:
-        """Until it is told something, or a frame comes that it may read now, or so long."""
-        assert self.port
-        files = [self.orders, *(self.machine.world.table.get(fd) for fd in (self.port.connection.fileno(),))]
-        if reads := self.most and not self.pause_ns:
-            if not self.port.sleep():
-                return
-            files.append(self.machine.world.table.get(self.port.fileno()))
-        self.machine.world.wait(self.machine.world.now + ns, lambda: any(file.ready() & EPOLLIN for file in files), files)
-        self.orders.read(8)
-        if reads:
-            self.port.clear()
-
-    def _send(self) -> int:
-        """Send what the windows permit; how many frames that were."""
-        assert self.port
-        sent = 0
-        while self.wanted:
-            to, size, by_six = self.wanted[0]
-            if isinstance(size, lies.Lie):
-                if not self.port.send(lies.QUEUE, [size.data]):
-                    break
-                self.machine.record.lied(size.data, self.machine.layout.number(self.name), size.to)
-                self.wanted.popleft()
-                sent += 1
-                continue
-            queue = self.machine.layout.number(to) + by_six * frames.SIX
-            if self.port.waiting(queue) + size > WINDOW:
-                break
-            found = self.machine.frame(self.name, self.life, queue, to, self.numbers[queue], size)
-            if found is None:
-                self.wanted.popleft()
-                continue
-            self.port.region.doorbells = not self.half
-            if not self.port.send(queue, [found[1]]):
-                break
-            self.numbers[queue] += 1
-            self.machine.record.accepted(*found)
-            self.wanted.popleft()
-            sent += 1
-        return sent
-
-
 class Machine:
     """All of it. `run` what happens there in `with`."""
 
@@ -199,7 +101,8 @@ class Machine:
         self.places = Places(self, settings.get("netns", {}))
         self.unheard = 0  # frames that came by a cable while no socket was at its interface
         self.extra: list[str] = []  # ports that `reload` adds
-        self.apps: dict[str, App] = {}
+        self.apps: dict[str, App | Guest] = {}
+        self.former_guests: list[Guest] = []  # those that have ended
         self.lives: Counter[str] = Counter()
         self.numbers: Counter[tuple[str, int, int]] = Counter()  # of frames of programs at TAPs, by interface and queue
         self.daemon: Daemon | None = None
@@ -443,7 +346,7 @@ class Machine:
 
     def start_app(self, name: str) -> None:
         if name in self.layout.apps and name not in self.apps and self.daemon and name in self.daemon.ports:
-            self.apps[name] = App(self, name, self.lives[name])
+            self.apps[name] = (Guest if name in self.layout.guests else App)(self, name, self.lives[name])
             self.lives[name] += 1
 
     def end_app(self, name: str, killed: bool) -> None:
@@ -456,6 +359,8 @@ class Machine:
         self.record.disturb(self.layout.number(name), "not there")
         app.over = True
         app.told()
+        if isinstance(app, Guest):
+            self.former_guests.append(app)
         if killed:
             self.world.tasks.kill(app.task.pid)
 
@@ -507,12 +412,20 @@ class Machine:
 
     def inventory(self) -> dict[str, int]:
         """Descriptors of the switch's process by kind, its memory files, and its threads."""
+        found = self._inventory()
+        if not self.layout.guests:
+            return found
+        self.world.wait(self.world.now + MS)  # a port that connects to a guest opens a socket now and then, for a moment
+        again = self._inventory()
+        return {key: least for key, number in found.items() if (least := min(number, again.get(key, 0)))}
+
+    def _inventory(self) -> dict[str, int]:
         files, owners = self.world.table.files, self.world.table.owners
         found = Counter(type(files[number]).__name__ for number, owner in owners.items() if owner == self.pid)
         gc.collect()
         found["memory"] = sum(owner == self.pid for owner in self.world.memory.values())
         found["threads"] = sum(task.pid == self.pid for task in self.world.tasks.all)
-        return dict(found)
+        return {key: number for key, number in found.items() if number}
 
     def wait_for_threads(self, ns: int) -> None:
         """Give threads of the switch that have been told to end the time for it, at most so long."""
@@ -568,6 +481,7 @@ class Machine:
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
         found["at interfaces without a socket"] = self.unheard
+        found.update(guests.counted(self))
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
         return found
 

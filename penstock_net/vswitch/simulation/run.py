@@ -16,7 +16,7 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import bursts, cables, edges, lies, moments, namespaces, restarts, shown, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, cables, edges, guests, lies, moments, namespaces, restarts, shown, six, standing, upgrades
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of
@@ -91,12 +91,15 @@ def simulate(
         drawn["six"] = True
     chosen = (drawn if layout.settings is None else layout.settings) if settings is None else settings
     until = parse_time(duration, "duration") // 1000
+    if content is None and (chosen.get("guests") or (settings is None and guests.is_drawn(seed))):
+        chosen, layout = {**chosen, "guests": True}, guests.with_guests(layout)
     if chosen.get("six") and content is None:
         layout = six.with_six(layout)
     plan = list(steps or ())
     if steps is None:
         more = [*upgrades.draw_steps(seed, until, layout), *restarts.draw_steps(seed, until, layout)]
         more += [*lies.draw_steps(seed, until, layout.base), *moments.draw_steps(seed, until, layout)]
+        more += guests.draw_steps(seed, until, layout)
         more += [*standing.draw_steps(seed, until), *bursts.draw_steps(seed, until, layout.base)]
         if six.has_six(layout):
             more += six.draw_steps(seed, until, layout.base, known.SIZES)
@@ -242,6 +245,7 @@ def made_good(machine: Machine) -> None:
             machine.end_app(name, killed=True)
         known.read_again(machine, name)
         known.start(machine, name)
+    guests.wait_for(machine)
     _until(machine, 2 * SETTLE_NS + BOUND_NS)
     _emptied(machine)
     for name in machine.layout.base:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import bursts, cables, edges, frames, lies, namespaces, restarts, six, standing, upgrades
+from penstock_net.vswitch.simulation import bursts, cables, edges, frames, guests, lies, namespaces, restarts, six, standing, upgrades
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -266,6 +266,7 @@ DO: dict[str, Callable[..., None]] = {
     **six.DO,
     **standing.DO,
     **cables.DO,
+    **guests.DO,
 }
 
 

@@ -117,6 +117,13 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             raise refused(errno.ESRCH)
         return world.table.add(process)
 
+    def link_of(path: str) -> str:
+        """Of a descriptor of this process: what it refers to."""
+        file = world.table.get(int(path.rpartition("/")[2])) if path.startswith("/proc/self/fd/") else None
+        if not isinstance(file, Counter):
+            raise NotSimulated(f"os.readlink of {path}, which is no eventfd,")
+        return "anon_inode:[eventfd]"
+
     def numbered(name: str) -> int:
         link = world.here.named(name)
         if link is None:
@@ -176,6 +183,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             stat=status_of,
             lstat=status_of,
             unlink=unlink,
+            readlink=link_of,
             replace=replace,
             listdir=world.files.listed,
             mkdir=world.files.make_folder,
@@ -193,6 +201,7 @@ def parts_of(world: "Simulated") -> dict[str, Any]:
             pidfd_open=open_process,
             sched_getscheduler=lambda pid: OTHER_SCHEDULER,
             sysconf={"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__,
+            sched_yield=lambda: sleep(1e-6),
             sched_getaffinity=lambda pid: {0},
         ),
         "select": Missing("select", epoll=lambda *_: Set(world), poll=lambda: Poll(world)),
