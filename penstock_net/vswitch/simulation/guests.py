@@ -13,7 +13,7 @@ from select import EPOLLIN, POLLIN
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.vswitch import world
-from penstock_net.vswitch.simulation import frames, lies
+from penstock_net.vswitch.simulation import frames, lies, standing
 from penstock_net.vswitch.simulation.apps import FIRST_AGAIN_NS, LAST_AGAIN_NS, LONGEST_SLEEP_NS, ONE
 from penstock_net.vswitch.simulation.laws import MS, Broken
 from penstock_net.vswitch.simulation.layout import QUEUES, Layout
@@ -46,7 +46,7 @@ BACK_NS = 3_000 * MS  # after which one that was sent away has a port again, or 
 REQUIRED = GuestFeature.PROTOCOL | GuestFeature.VERSION_1
 FEATURES = (GuestFeature.MERGEABLE, GuestFeature.INDIRECT, GuestFeature.EVENT_INDEX)
 OUTSIDE, LOOP, JUMP = "outside", "loop", "jump"  # how a guest breaks the rules
-BROKEN = "it has broken the rules"
+AWAY_NS = 6_000 * MS  # after which one that breaks them has no connection any more, also beside an upgrade that fails
 
 
 def is_drawn(seed: int) -> bool:
@@ -305,6 +305,9 @@ class Guest:
         while not self.over:
             if self.breaks:
                 self._break()
+                if not self._wait_for_end():
+                    self.machine.record.fail(f"guest {self.name} has broken the rules, and is not sent away")
+                return
             sent = self._send()
             came = sum(self._read(queue) for queue in self.queues[::2]) if self.most else 0
             if self._has_ended():
@@ -327,6 +330,16 @@ class Guest:
     def _has_ended(self) -> bool:
         """Whether the port has closed the connection."""
         return bool(self.machine.world.table.get(self.port.fileno()).ready() & POLLIN)
+
+    def _wait_for_end(self) -> bool:
+        """Whether it does so, or it is over."""
+        machine, stood_ns = self.machine, self.machine.stood_ns
+        since = machine.world.now
+        while not (self.over or self._has_ended()):
+            if machine.world.now - since > AWAY_NS + machine.stood_ns - stood_ns and not standing.is_standing(machine):
+                return False
+            self._wait(AWAY_NS, [machine.world.table.get(self.port.fileno())])
+        return True
 
     def _sleep(self, ns: int) -> None:
         """Until it is told something, or is interrupted, or so long."""
@@ -431,7 +444,7 @@ class Guest:
 def break_rules(machine: "Machine", name: str, how: str) -> None:
     """A guest breaks the rules, and is sent away; after a while there is another one."""
     guest = machine.apps.get(name)
-    if isinstance(guest, Guest):
+    if isinstance(guest, Guest) and not guest.half:
         machine.record.disturb(machine.layout.number(name), "not there")
         guest.breaks = how
         guest.told()
@@ -447,7 +460,8 @@ def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
         name, at = draw.choice(layout.guests), draw.randrange(max(1, until))
         found.append(Step(at, "break rules", name, (draw.choice((OUTSIDE, LOOP, JUMP)),)))
         later = at + draw.randrange(30 * MS)
-        found += [Step(later, "kill", name), Step(later + draw.randrange(5 * MS), "start", name)]
+        found += [Step(later, "kill", name)] if draw.random() < 0.5 else []
+        found.append(Step(later + draw.randrange(5 * MS), "start", name))
     return found
 
 

@@ -345,6 +345,8 @@ class Machine:
     # ---- Programs ----
 
     def start_app(self, name: str) -> None:
+        if isinstance(guest := self.apps.get(name), Guest) and guest.task.ended:
+            self.end_app(name, killed=False)
         if name in self.layout.apps and name not in self.apps and self.daemon and name in self.daemon.ports:
             self.apps[name] = (Guest if name in self.layout.guests else App)(self, name, self.lives[name])
             self.lives[name] += 1
@@ -392,6 +394,7 @@ class Machine:
         began = self.world.now
         self.wait(END_NS, lambda: not self.is_upgrading, "the switch is not handed over")
         self.stood_ns += self.world.now - began
+        self.record.awake_ns = self.world.now
 
     def answered(self) -> None:
         self.wait(END_NS, lambda: not self.open_requests, "a request has no answer")
@@ -415,9 +418,10 @@ class Machine:
         found = self._inventory()
         if not self.layout.guests:
             return found
-        self.world.wait(self.world.now + MS)  # a port that connects to a guest opens a socket now and then, for a moment
+        self.world.wait(self.world.now + MS)
         again = self._inventory()
-        return {key: least for key, number in found.items() if (least := min(number, again.get(key, 0)))}
+        streams = min(each.get("Stream", 0) for each in (found, again))  # ports that connect open one now and then, for a moment
+        return {**again, "Stream": streams}
 
     def _inventory(self) -> dict[str, int]:
         files, owners = self.world.table.files, self.world.table.owners

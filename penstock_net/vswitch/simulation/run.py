@@ -16,7 +16,20 @@ from typing import Any
 from penstock_net.units import parse_time
 from penstock_net.vswitch.attach import devices
 from penstock_net.vswitch.daemon.condition import UP
-from penstock_net.vswitch.simulation import bursts, cables, edges, guests, lies, moments, namespaces, restarts, shown, six, standing, upgrades
+from penstock_net.vswitch.simulation import (
+    bursts,
+    cables,
+    edges,
+    guests,
+    lies,
+    moments,
+    namespaces,
+    restarts,
+    shown,
+    six,
+    standing,
+    upgrades,
+)
 from penstock_net.vswitch.simulation import steps as known
 from penstock_net.vswitch.simulation.laws import BOUND_NS, MS, Broken
 from penstock_net.vswitch.simulation.layout import USUAL, layout_of

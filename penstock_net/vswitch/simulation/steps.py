@@ -7,7 +7,19 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock_net.vswitch.simulation import bursts, cables, edges, frames, guests, lies, namespaces, restarts, six, standing, upgrades
+from penstock_net.vswitch.simulation import (
+    bursts,
+    cables,
+    edges,
+    frames,
+    guests,
+    lies,
+    namespaces,
+    restarts,
+    six,
+    standing,
+    upgrades,
+)
 from penstock_net.vswitch.simulation.laws import MS
 from penstock_net.vswitch.simulation.layout import USUAL, Layout
 from penstock_net.vswitch.simulation.machine import SETTLE_NS, Machine
@@ -36,7 +48,14 @@ def burst(machine: Machine, name: str, target: str, count: int, size: int) -> No
     at = machine.layout.number(name)
     machine.record.disturb(at, bursts.WHY)
     send(machine, name, target, count, size)
-    standing.later(machine, bursts.OVER_NS, lambda: machine.record.calm(at, bursts.WHY))
+
+    def seen() -> None:
+        if (app := machine.apps.get(name)) and app.wanted:  # it could not send yet
+            standing.later(machine, bursts.OVER_NS, seen)
+        else:
+            machine.record.calm(at, bursts.WHY)
+
+    standing.later(machine, bursts.OVER_NS, seen)
 
 
 # ---- Applications ----
@@ -187,8 +206,9 @@ def reload(machine: Machine, name: str, with_extra: bool) -> None:
 def _usual_addresses(machine: Machine) -> Callable[[], None]:
     """Ports get their usual addresses again; to be called when that is done."""
     assert machine.daemon
-    ports = machine.daemon.ports
-    changed = [machine.layout.number(name) for name, port in ports.items() if port["addresses"] != machine.layout.usual(name)]
+    layout, may_change = machine.layout, machine.open_requests  # by another request, which is done before
+    ports = machine.daemon.ports.items()
+    changed = [layout.number(name) for name, port in ports if may_change or port["addresses"] != layout.usual(name)]
     for at in changed:
         machine.record.disturb(at, "usual addresses")
 
