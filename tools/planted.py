@@ -158,7 +158,7 @@ def put_in(copy: Copy, mistake: Mistake) -> Iterator[None]:
     path = copy.work / mistake.path
     try:
         path.write_text(planted(mistake, path.read_text()))
-        if path.with_name(f"{path.stem}_inline.pxd").exists():
+        if path.suffix == ".pxd" or path.with_name(f"{path.stem}_inline.pxd").exists():
             build(copy)  # other modules have its functions in them
         elif path.with_suffix(".pxd").exists():
             build_one(copy, mistake.path)

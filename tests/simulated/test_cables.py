@@ -1,4 +1,4 @@
-"""A port on an existing interface whose cable takes nothing for a while: its driver's ring is full, and frames wait in the switch."""
+"""A port on an existing interface whose cable takes nothing for a while: its ring is full, and frames wait in the switch."""
 
 import pytest
 from test_pair import MS, SETTINGS, STARTS, Step
@@ -22,7 +22,7 @@ def test_frames_wait_until_the_cable_takes_them_again():
 
 @pytest.mark.parametrize("what", ["delete", "down"])
 def test_what_is_in_the_ring_of_an_interface_that_goes_is_lost_and_what_waits_is_not_counted_twice(what):
-    """An interface counts each frame for which it has no room, and the switch sends it again: when it was deleted, these were `kernel_lost`."""
+    """An interface counts each frame for which it has no room, which comes again: when it was deleted, all were `kernel_lost`."""
     found = run(Step(40 * MS, what, "p"))
     assert not found.failure, found
     assert found.lost["in rings of interfaces that are gone"] >= 64 and "kernel_lost" not in found.lost

@@ -79,6 +79,20 @@ def test_what_is_simulated_otherwise_is_said():
     assert layout_of({**CONTENT, "switch": {"mode": "pfc"}}).stand_ins[-1].startswith("switch.mode")
 
 
+@pytest.mark.parametrize("server", [True, False])
+def test_a_port_of_a_virtual_machine_has_a_guest(server):
+    content = changed("web", kind="vhost-user", path="/run/web.vhost", server=server, pairs=1)
+    assert not any("web" in said for said in layout_of(content).stand_ins)
+    for seed in (1, 2):
+        found = simulate(seed, "60ms", content=content)
+        assert not found.failure, found
+    steps = [Step(0, "start", "web"), Step(0, "start", "store")]
+    steps += [Step(1_200 * MS, "send", *way) for way in (("web", ("store", 30, 700)), ("store", ("web", 30, 700)))]
+    found = simulate(1, steps=steps, content=content)
+    assert not found.failure, found
+    assert found.sent == found.came > 60
+
+
 @pytest.mark.parametrize(
     "content, said",
     [

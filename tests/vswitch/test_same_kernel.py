@@ -129,6 +129,13 @@ def test_a_counter(kernel):
     assert says(world.os.close, fd) == "EBADF"
 
 
+def test_what_a_descriptor_is_can_be_read(kernel):
+    fd = world.os.eventfd(0)
+    assert world.os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[eventfd]"
+    world.os.close(fd)
+    assert says(world.os.readlink, f"/proc/self/fd/{fd}") in ("ENOENT", "EBADF")
+
+
 def test_a_number_is_used_again(kernel):
     first, second = (world.os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
     world.os.close(first)

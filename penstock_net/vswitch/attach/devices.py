@@ -90,9 +90,13 @@ class Plan(NamedTuple):
                 if before is None and self.queue_frames != FRAMES_WITHOUT_EDGE:
                     Htb(interface.name, interface=interface).prepare()
                 self._set_up(interface, addresses)
+            try:
+                mac = mac_of(port.fd) if interface else None
+            except OSError:
+                raise PenstockError(f"interface {self.interface} was deleted while it was set up") from None
             on_failure.pop_all()
         if interface:
-            return Opened(port, mac_of(port.fd), before, interface)
+            return Opened(port, mac, before, interface)
         if self.kind == "vhost-user":
             return Opened(port, ethernet_address(addresses) or "learn")
         return Opened(port, "learn" if self.kind in ("packet", "xdp") else None)

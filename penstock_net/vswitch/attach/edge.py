@@ -146,8 +146,11 @@ class Edge:
         return self.start()
 
     def open(self) -> None:
-        """Open it without the threads, for callers that call `step` and `look` themselves."""
-        self.rates.__enter__()
+        """Open it without the threads, for callers that call `step` and `look` themselves.  What fails leaves nothing open."""
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self.abandon)
+            self.rates.__enter__()
+            on_failure.pop_all()
 
     def start(self) -> "Edge":
         """Have the threads of the edges serve it."""

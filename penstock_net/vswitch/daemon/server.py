@@ -341,7 +341,11 @@ class Daemon:
                         log.info("%s upgrades the switch", who)
                         protocol.send(connection, upgrade.ask(self, connection))
                         continue
-                    protocol.send(connection, self._answer(message, who))
+                    try:
+                        answer = self._answer(message, who)
+                    except OSError as error:  # of the kernel, about what changes just then
+                        raise PenstockError(str(error)) from error
+                    protocol.send(connection, answer)
                 except PenstockError as error:
                     log.info("%s: refused: %s", who, error)
                     protocol.send(connection, {"error": str(error)})

@@ -1,4 +1,4 @@
-"""The other end of a cable takes nothing for a while: the driver's ring fills, and then whoever passes the queueing discipline by is told."""
+"""The other end of a cable takes nothing for a while: the driver's ring fills, and then who sends past the queues is told."""
 
 import random
 from collections.abc import Sequence

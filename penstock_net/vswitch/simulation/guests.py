@@ -23,6 +23,7 @@ from penstock_net.vswitch.support.vhost_protocol import (
     AREA_COUNT,
     HEADER,
     NUMBER,
+    PAIRS,
     RING_ADDRESSES,
     STATE,
     GuestFeature,
@@ -57,15 +58,11 @@ def with_guests(layout: Layout) -> Layout:
     """The same ports, and two of guests."""
     tables, others = dict(layout.tables), dict(layout.others)
     for i, name in enumerate(NAMES):
-        own = {"name": name, "addresses": [f"10.0.2.{i + 1}"], "kind": "vhost-user", "path": path_of(name)}
+        own = {"name": name, "addresses": [f"10.0.2.{i + 1}"], "kind": "vhost-user", "path": f"/simulated/guest-{name}"}
         tables[name] = {**own, "server": i == 0, "super_frames": False, "pairs": 2, "queues": QUEUES}
         others[name] = [f"10.0.3.{i + 1}"]
     apps, base = (*layout.apps, *NAMES), (*layout.base, *NAMES)
     return replace(layout, apps=apps, base=base, tables=tables, others=others, guests=NAMES)
-
-
-def path_of(name: str) -> str:
-    return f"/simulated/guest-{name}"
 
 
 class Ended(Exception):
@@ -161,6 +158,7 @@ class Guest:
 
     def __init__(self, machine: "Machine", name: str, life: int) -> None:
         self.machine, self.name, self.life = machine, name, life
+        self.table = machine.layout.tables[name]
         self.wanted: deque[tuple[str, int | lies.Lie, bool]] = deque()  # receivers, lengths or lies, whether by IPv6
         self.numbers: Counter[int] = Counter()  # of frames, by queue
         self.most = 32  # frames that it reads at once; 0: it does not read
@@ -176,7 +174,8 @@ class Guest:
         self.features = REQUIRED | sum(feature for feature in FEATURES if draw.random() < 0.5)
         if self.has(GuestFeature.MERGEABLE):
             self.small = draw.random() < 0.5
-        self.pairs, self.size, self.is_polite = draw.choice((1, 2)), draw.choice(SIZES), draw.random() < 0.5
+        self.pairs = draw.choice((1, min(2, self.table.get("pairs", PAIRS))))
+        self.size, self.is_polite = draw.choice(SIZES), draw.random() < 0.5
         self.task = machine.world.tasks.process(f"{name}.{life}", self._run)
 
     def has(self, feature: GuestFeature) -> bool:
@@ -216,8 +215,8 @@ class Guest:
 
     def _connect(self) -> bool:
         """Whether there is a connection; else it is over."""
-        path = path_of(self.name)
-        if self.machine.layout.tables[self.name]["server"]:
+        path = self.table["path"]
+        if self.table.get("server", True):
             while not self.over:
                 self.port = world.socket.socket(world.socket.AF_UNIX)
                 try:
@@ -391,8 +390,7 @@ class Guest:
         """Send what the rings have room for; how many frames that were."""
         sent, at = 0, self.machine.layout.number(self.name)
         before = [queue.put for queue in self.queues]
-        for queue in self.queues[1::2]:
-            queue.free += [head // queue.per_slot for head, _ in queue.collect(queue.size)]
+        self._take_back()
         while self.wanted:
             to, size, by_six = self.wanted[0]
             number = lies.QUEUE if isinstance(size, lies.Lie) else self.machine.layout.number(to) + by_six * frames.SIX
@@ -415,6 +413,11 @@ class Guest:
                 queue.show(was)
         return sent
 
+    def _take_back(self) -> None:
+        """The slots of what the port has taken are free."""
+        for queue in self.queues[1::2]:
+            queue.free += [head // queue.per_slot for head, _ in queue.collect(queue.size)]
+
     def _put(self, queue: Queue, data: bytes) -> None:
         self.sent += 1
         slot, data = queue.free.pop(0), bytes(HEADER_BYTES) + data
@@ -426,11 +429,12 @@ class Guest:
 
     def _break(self) -> None:
         """Offer what must not be offered, after all that was offered before."""
+        self._take_back()
         queue, how, self.breaks = self.queues[1], self.breaks, ""
         before = queue.put
-        if how == JUMP:
+        if how == JUMP or not queue.free:
             queue.put = (queue.put + queue.size + 1) & WORD
-        elif queue.free:
+        else:
             head = queue.describe(queue.free.pop(), [(self.bytes if how == OUTSIDE else 0, 64)], 0)
             if how == LOOP:
                 struct.pack_into("<QIHH", self.memory, queue.descriptors + 16 * head, GUEST, 64, NEXT, head)
@@ -490,7 +494,12 @@ def counted(machine: "Machine") -> Counter[str]:
 
 
 def wait_for(machine: "Machine") -> None:
-    """Give those that are connected late the time for it: a port connects again after a while."""
-    late = [machine.layout.number(name) for name in machine.layout.guests]
-    if late:
-        machine.world.wait(machine.world.now + BACK_NS, lambda: not any(machine.record.disturbed.get(at) for at in late))
+    """Give those that are connected late the time for it, and start those again that were sent away."""
+    names, until = machine.layout.guests, machine.world.now + BACK_NS
+    for guest in machine.apps.values():
+        if isinstance(guest, Guest):
+            guest.breaks = ""
+    while machine.world.now < until and any(machine.record.disturbed.get(machine.layout.number(name)) for name in names):
+        machine.world.wait(machine.world.now + 10 * MS)
+        for name in names:
+            machine.start_app(name)

@@ -14,6 +14,9 @@ from penstock_net.vswitch.daemon.config import LINE_KEYS, SWITCH_KEYS, validate_
 
 APP_KEYS = ("name", "addresses", "uid", "memory", "guarded", *LINE_KEYS)
 TAP_KEYS = (*APP_KEYS, "kind", "device", "mtu", "queues")
+GUEST_KEYS = (*APP_KEYS, "kind", "path", "server", "pairs", "queues")
+PROGRAMS, OF_LANS, UNSAID = ("shm", "vhost-user"), ("vlan", "trunk", "native"), ("edge", "super_frames")
+KEYS = {"shm": APP_KEYS, "tap": TAP_KEYS, "vhost-user": GUEST_KEYS}
 PER_QUEUE = ("backdraft", "dpfq")  # modes in which who does not read pauses only who sends to it
 QUEUES = 64  # of a TAP
 MOST_PORTS = 16
@@ -100,32 +103,47 @@ def layout_of(content: Mapping[str, Any]) -> Layout:
     said = [f"switch.{key} is left out" for key in SWITCH_KEYS if key in content.get("switch", {})]
     apps: list[str] = []
     taps: list[str] = []
+    guests: list[str] = []
     tables: dict[str, dict[str, Any]] = {}
     for i, (name, table) in enumerate(given.items()):
         kind = table.get("kind", "shm")
         if first_address(table.get("addresses", [])) is None and first_of_six(table.get("addresses", [])) is None:
             remedy = "give it one such as 10.0.0.1 to try it"
             raise SpecError("has no IP address: the frames of a simulation have", path=f"port.{name}.addresses", remedy=remedy)
-        keys = APP_KEYS if kind == "shm" else TAP_KEYS
-        left_out = [key for key in table if key not in keys and (kind == "tap" or key in ("vlan", "trunk", "native"))]
+        keys = KEYS.get(kind, TAP_KEYS)
+        left_out = [key for key in table if key not in (*keys, *UNSAID) and (kind in KEYS or key in OF_LANS)]
         tables[name] = {key: value for key, value in table.items() if key in keys}
-        (apps if kind == "shm" else taps).append(name)
+        (apps if kind in PROGRAMS else taps).append(name)
         if kind == "shm":
             continue
-        tables[name] |= {"kind": "tap", "super_frames": False, "edge": False}
-        if kind != "tap":
-            said.append(f"port {name}: kind {kind} is not simulated, a TAP stands in")
-            tables[name]["device"] = f"sim{i}"
-        elif table.get("edge", True):
-            said.append(f"port {name}: without its edge")
-        if left_out := [key for key in left_out if key not in ("edge", "super_frames")]:
+        tables[name]["super_frames"] = False
+        if kind == "vhost-user":
+            guests.append(name)
+        else:
+            tables[name] |= {"kind": "tap", "edge": False}
+            if kind != "tap":
+                said.append(f"port {name}: kind {kind} is not simulated, a TAP stands in")
+                tables[name]["device"] = f"sim{i}"
+            elif table.get("edge", True):
+                said.append(f"port {name}: without its edge")
+        if left_out:
             said.append(f"port {name}: without {', '.join(left_out)}")
     others = {}
     for i, name in enumerate((*apps, *taps)):
         both = {first_address: f"198.18.0.{i + 1}", first_of_six: f"2001:2::{i + 1:x}"}
         others[name] = [other for first, other in both.items() if first(tables[name]["addresses"])]
     of_scheme = {key: content[key] for key in ("scheme", "link") if key in content}
-    found = Layout(tuple(apps), tuple(taps), tuple(given), tables, others, config.settings, said, tables_of_scheme=of_scheme)
+    found = Layout(
+        tuple(apps),
+        tuple(taps),
+        tuple(given),
+        tables,
+        others,
+        config.settings,
+        said,
+        guests=tuple(guests),
+        tables_of_scheme=of_scheme,
+    )
     if found.runs_scheme:
         said.append("switch.scheme: frames may be late and overtake as it has them, which is no failure")
     elif not found.pauses_queues:
