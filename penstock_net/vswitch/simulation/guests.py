@@ -35,8 +35,9 @@ from penstock_net.vswitch.world.simulated.descriptors import File
 if TYPE_CHECKING:
     from penstock_net.vswitch.simulation.machine import Machine
 
-DRAWN = 0.15  # of the runs have two
-NAMES = ("g", "h")  # at a port that listens, and at one that connects
+DRAWN = 0.15  # of the runs have some
+NAMES = ("g", "h", "i")  # at a port that listens, at one that connects, and at one that operators add and remove
+CONNECTS, COMES = NAMES[1:]
 GUEST, USER = 0x1_0000_0000, 0x7000_0000_0000  # where the memory begins, by the guest and by the front end
 NEXT, WRITE, INDIRECT = 1, 2, 4  # flags of a descriptor
 NO_SIGNAL, WORD = 1, 0xFFFF
@@ -55,13 +56,13 @@ def is_drawn(seed: int) -> bool:
 
 
 def with_guests(layout: Layout) -> Layout:
-    """The same ports, and two of guests."""
+    """The same ports, and those of guests."""
     tables, others = dict(layout.tables), dict(layout.others)
     for i, name in enumerate(NAMES):
         own = {"name": name, "addresses": [f"10.0.2.{i + 1}"], "kind": "vhost-user", "path": f"/simulated/guest-{name}"}
-        tables[name] = {**own, "server": i == 0, "super_frames": False, "pairs": 2, "queues": QUEUES}
+        tables[name] = {**own, "server": name != CONNECTS, "super_frames": False, "pairs": 2, "queues": QUEUES}
         others[name] = [f"10.0.3.{i + 1}"]
-    apps, base = (*layout.apps, *NAMES), (*layout.base, *NAMES)
+    apps, base = (*layout.apps, *NAMES), (*layout.base, *(name for name in NAMES if name != COMES))
     return replace(layout, apps=apps, base=base, tables=tables, others=others, guests=NAMES)
 
 
@@ -460,6 +461,14 @@ DO = {"break rules": break_rules}
 def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
     """What guests do beyond what applications do, from a generator of their own."""
     draw, found = random.Random(f"steps of guests of {seed}"), []
+    for _ in range(draw.randrange(4) if COMES in layout.extras else 0):
+        at, names = draw.randrange(max(1, until)), [name for name in layout.base if name not in layout.guests]
+        found += [Step(at, "add", COMES), Step(at + draw.randrange(3 * MS), "start", COMES)]
+        later = at + draw.randrange(40 * MS)
+        for _ in range(draw.randrange(6)):
+            way = draw.sample((COMES, draw.choice(names)), 2)
+            found.append(Step(draw.randrange(at, later + 1), "send", way[0], (way[1], draw.choice((4, 40)), 200)))
+        found.append(Step(later, "remove", COMES, (draw.random() < 0.5,)))
     for _ in range(draw.randrange(4) if layout.guests else 0):
         name, at = draw.choice(layout.guests), draw.randrange(max(1, until))
         found.append(Step(at, "break rules", name, (draw.choice((OUTSIDE, LOOP, JUMP)),)))
@@ -472,30 +481,36 @@ def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
 # ---- Laws ----
 
 
-def counted(machine: "Machine") -> Counter[str]:
-    """Frames in rings of guests, also of those that have ended.  Broken: there cannot be so many."""
-    found: Counter[str] = Counter()
+def counted(machine: "Machine") -> tuple[int, int]:
+    """Frames in rings of guests, also of those that have ended; and how many there are at most in those of ports that came and
+    went.  Broken: there cannot be so many.
+    """
+    found = most = 0
     if not machine.layout.guests:
-        return found
+        return found, most
     rows = {row["port"]: row["device"] for row in machine.call(lambda switch: switch.ports()) if row["device"]}
     lives = [*machine.former_guests, *(app for app in machine.apps.values() if isinstance(app, Guest))]
     for name in machine.layout.guests:
-        row, at = rows[name], machine.layout.number(name)
         mine = [guest for guest in lives if guest.name == name]
-        own = [queue for guest in mine for queue in guest.queues]
+        room = sum(queue.slots for guest in mine for queue in guest.queues[::2])
+        left = sum(queue.untaken() for guest in mine for queue in guest.queues[1::2])
+        if name in machine.layout.extras:
+            most += room + left
+            continue
+        row = rows[name]
         untaken = sum(guest.sent for guest in mine) - row["frames_in"] - row["refused"]
-        if not 0 <= untaken <= (most := sum(queue.untaken() for queue in own if queue.number % 2)):
-            raise Broken(f"the port of {name} has not taken {untaken} frames, and {most} is the most")
-        unread = row["frames_out"] - machine.record.came_to[at]
-        if not 0 <= unread <= (most := sum(queue.slots for queue in own if queue.number % 2 == 0)):
-            raise Broken(f"guest {name} has not read {unread} frames, and {most} is the most")
-        found["in rings of guests"] += untaken + unread
-    return found
+        if not 0 <= untaken <= left:
+            raise Broken(f"the port of {name} has not taken {untaken} frames, and {left} is the most")
+        unread = row["frames_out"] - machine.record.came_to[machine.layout.number(name)]
+        if not 0 <= unread <= room:
+            raise Broken(f"guest {name} has not read {unread} frames, and {room} is the most")
+        found += untaken + unread
+    return found, most
 
 
 def wait_for(machine: "Machine") -> None:
     """Give those that are connected late the time for it, and start those again that were sent away."""
-    names, until = machine.layout.guests, machine.world.now + BACK_NS
+    until, names = machine.world.now + BACK_NS, [name for name in machine.layout.guests if name in machine.layout.base]
     for guest in machine.apps.values():
         if isinstance(guest, Guest):
             guest.breaks = ""

@@ -456,8 +456,10 @@ class Machine:
         """Frames that have not come, by what counts them: the switch, as lost, refused or parked, or this machine."""
         found = self.counted_by_switch()
         found.update(self.counted_by_kernel())
+        found["in rings of guests"], most = guests.counted(self)
         missing = self.record.sent - self.record.came - self.record.ignored.total()
         found.update(self.places.in_classes(missing - found.total()))
+        found["in rings of guests"] += max(0, min(missing - found.total(), most))
         found["questions without an answer"] = max(0, min(missing - found.total(), self.record.unanswered()))
         return found
 
@@ -485,7 +487,6 @@ class Machine:
         purged = sum(space.purged for space in spaces.living) + sum(link.purged for link in spaces.links())
         found["in rings of interfaces that are gone"] = spaces.purged + purged
         found["at interfaces without a socket"] = self.unheard
-        found.update(guests.counted(self))
         found["in rings"] = sum(link.tap.ring.count() for link in spaces.links() if link.tap)
         return found
 

@@ -50,7 +50,7 @@ def burst(machine: Machine, name: str, target: str, count: int, size: int) -> No
     send(machine, name, target, count, size)
 
     def seen() -> None:
-        if (app := machine.apps.get(name)) and app.wanted:  # it could not send yet
+        if name in machine.layout.guests and "not there" in machine.record.disturbed.get(at, ()):  # it sends when it has a port
             standing.later(machine, bursts.OVER_NS, seen)
         else:
             machine.record.calm(at, bursts.WHY)
