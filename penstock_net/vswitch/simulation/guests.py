@@ -44,6 +44,7 @@ NO_SIGNAL, WORD = 1, 0xFFFF
 BUFFER, SMALL, HEADER_BYTES, TABLE = 2048, 512, 12, 32  # bytes; the last: of two indirect descriptors
 SIZES = (8, 16, 64, 256)
 RETRY_S = 0.002
+LONELY_NS = 60 * MS
 BACK_NS = 3_000 * MS  # after which one that was sent away has a port again, or one whose port connects
 REQUIRED = GuestFeature.PROTOCOL | GuestFeature.VERSION_1
 FEATURES = (GuestFeature.MERGEABLE, GuestFeature.INDIRECT, GuestFeature.EVENT_INDEX)
@@ -461,6 +462,10 @@ DO = {"break rules": break_rules}
 def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
     """What guests do beyond what applications do, from a generator of their own."""
     draw, found = random.Random(f"steps of guests of {seed}"), []
+    for i in range(draw.randrange(1, 5) if layout.guests else 0):  # while nobody else wakes the switch
+        name = draw.choice([each for each in layout.guests if each in layout.base])
+        to = draw.choice([each for each in layout.base if each != name])
+        found.append(Step(until + (i + 1) * LONELY_NS, "send", name, (to, draw.choice((1, 4)), 60)))
     for _ in range(draw.randrange(4) if COMES in layout.extras else 0):
         at, names = draw.randrange(max(1, until)), [name for name in layout.base if name not in layout.guests]
         found += [Step(at, "add", COMES), Step(at + draw.randrange(3 * MS), "start", COMES)]
@@ -469,6 +474,9 @@ def draw_steps(seed: int, until: int, layout: Layout) -> list[Step]:
             way = draw.sample((COMES, draw.choice(names)), 2)
             found.append(Step(draw.randrange(at, later + 1), "send", way[0], (way[1], draw.choice((4, 40)), 200)))
         found.append(Step(later, "remove", COMES, (draw.random() < 0.5,)))
+    for _ in range(draw.randrange(3) if layout.guests else 0):  # for long: ports that connect try less and less often
+        name, at = draw.choice(layout.guests), draw.randrange(max(1, until))
+        found += [Step(at, "kill", name), Step(at + draw.randrange(AWAY_NS // 10), "start", name)]
     for _ in range(draw.randrange(4) if layout.guests else 0):
         name, at = draw.choice(layout.guests), draw.randrange(max(1, until))
         found.append(Step(at, "break rules", name, (draw.choice((OUTSIDE, LOOP, JUMP)),)))
