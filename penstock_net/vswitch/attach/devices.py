@@ -97,9 +97,8 @@ class Plan(NamedTuple):
             on_failure.pop_all()
         if interface:
             return Opened(port, mac, before, interface)
-        if self.kind == "vhost-user":
-            return Opened(port, ethernet_address(addresses) or "learn")
-        return Opened(port, "learn" if self.kind in ("packet", "xdp") else None)
+        own = ethernet_address(addresses) if self.kind == "vhost-user" else None
+        return Opened(port, own or ("learn" if self.kind in ("packet", "xdp", "vhost-user") else None))
 
     def set_up(self, namespace: netns.NetNs | None, addresses: list[str]) -> None:
         """Bring the TAP up, with what belongs to it."""
@@ -595,7 +594,6 @@ def tap_device(fd: int, table: int | None = None, alarm: int | None = None) -> D
         raise SpecError(f"{name} is not a TAP without packet information", path="plug", remedy="open it with IFF_TAP | IFF_NO_PI")
     allowance = None if table is None else Allowance(table, alarm)
     os.set_blocking(fd, False)
-    mac = mac_of(fd)
-    device = Device(tap_on(os.dup(fd), name, bool(flags & IFF_VNET_HDR)), mac=mac)
+    device = Device(mac=mac_of(fd), port=tap_on(os.dup(fd), name, bool(flags & IFF_VNET_HDR)))  # the former may fail
     device.table = allowance
     return device

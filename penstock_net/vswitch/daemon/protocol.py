@@ -8,9 +8,10 @@ import array
 import contextlib
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
-from penstock_net.errors import SpecError
+from penstock_net.errors import PenstockError, SpecError
 from penstock_net.vswitch.world import os, select, socket, time
 
 LONGEST = 1 << 24
@@ -49,6 +50,14 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
     sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
     if sent < len(data):
         connection.sendall(data[sent:])
+
+
+def answered(answer: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What `answer` returns.  PenstockError: also for what the kernel refuses, about an interface that changes just then."""
+    try:
+        return answer(*arguments)
+    except OSError as error:
+        raise PenstockError(str(error)) from error
 
 
 def readable(*sockets: socket.socket, wait_s: float = 0.0) -> bool:

@@ -341,11 +341,7 @@ class Daemon:
                         log.info("%s upgrades the switch", who)
                         protocol.send(connection, upgrade.ask(self, connection))
                         continue
-                    try:
-                        answer = self._answer(message, who)
-                    except OSError as error:  # of the kernel, about what changes just then
-                        raise PenstockError(str(error)) from error
-                    protocol.send(connection, answer)
+                    protocol.send(connection, protocol.answered(self._answer, message, who))
                 except PenstockError as error:
                     log.info("%s: refused: %s", who, error)
                     protocol.send(connection, {"error": str(error)})
